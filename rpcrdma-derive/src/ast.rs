@@ -49,7 +49,7 @@ pub(crate) struct Field<'a> {
     /// The name in runtime errors.
     pub(crate) name: String,
     pub(crate) ty: &'a Type,
-    /// The alias of the type in generated code.
+    /// The type in generated code: an alias, unless the derived type has type or const parameters.
     pub(crate) alias: TokenStream,
     pub(crate) attrs: Attrs,
     /// The value of `max`, a `u32`.
@@ -281,7 +281,8 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
     Some(Arm { ident: &variant.ident, cases: attrs.cases, default: attrs.default, kept, payload })
 }
 
-/// Returns the payload with the arm's name, and with the arm's `#[ddp_eligible]`, if any.
+/// Returns the payload. The payload inherits the arm's name, unless it has its own, and the arm's
+/// `#[ddp_eligible]`.
 fn payload<'a>(
     variant: &syn::Variant,
     payload: Option<Field<'a>>,

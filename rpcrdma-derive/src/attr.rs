@@ -35,7 +35,7 @@ impl Errors {
     }
 }
 
-/// The kind of item that an attribute is attached to.
+/// The kind of syntax element to which an attribute is attached.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Type,
@@ -45,7 +45,7 @@ pub(crate) enum Place {
     Field,
 }
 
-/// All attributes of a type, an arm or a field.
+/// All attributes of a type, an enum's value, an arm or a field.
 #[derive(Default)]
 pub(crate) struct Attrs {
     pub(crate) krate: Option<Path>,
@@ -186,7 +186,7 @@ fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
     Error::new_spanned(quote!(#path #rest), message)
 }
 
-/// Parses a number or a size in bytes, which may be `unbounded`.
+/// Parses the argument of `items` or `largest`: a number or `unbounded`.
 fn size(expr: &Expr) -> Result<Size> {
     match (number(expr).map(u64::try_from), bare(expr)) {
         (Some(Ok(bound)), _) => Ok(Size::Bounded(bound)),

@@ -12,7 +12,8 @@ use crate::impls::{Bodies, impls};
 use crate::layout::Layout;
 use crate::syntax::is_one_of;
 
-/// Returns impls of the traits that the derive implements for a valid type.
+/// Returns impls of the traits that the derive implements for a valid type. Returns nothing for an unsized
+/// type, or if the path of the runtime is unknown.
 pub(crate) fn fallback_impls(input: &DeriveInput) -> TokenStream {
     let attrs = Attrs::parse(Place::Type, &input.attrs, &mut Errors::default());
     if is_unsized(&input.data) || attrs.krate.is_none() && input.attrs.iter().any(names_crate) {

@@ -58,7 +58,7 @@ pub(crate) fn define_labels(container: &mut Container<'_>) -> TokenStream {
     constants
 }
 
-/// Returns true if a discriminant's type contains type parameters.
+/// Returns true if a discriminant's type contains type or const parameters.
 fn is_of_parameter(generics: &Generics, discriminant: &Type) -> bool {
     mentions(discriminant.to_token_stream(), &|name| parameters(generics).any(|parameter| name == parameter))
 }
@@ -95,7 +95,7 @@ pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Ar
 
 /// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX` if no label
 /// matches. Also returns a check that labels with different names differ, since only the compiler can compare
-/// the labels.
+/// the labels. Returns `None` if neither is needed.
 pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Option<TokenStream> {
     let labels: Vec<&Expr> = arms.iter().flat_map(|arm| &arm.cases).collect();
     let generics = container.owner.generics;

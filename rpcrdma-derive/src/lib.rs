@@ -20,8 +20,8 @@ use proc_macro::TokenStream;
 use quote::quote;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Derives `Layout`, `Encode` and `Decode` of `rpcrdma_runtime::xdr`. For a C-like enum, also derives the
-/// conversions from and to its number.
+/// Derives `Layout`, `Encode` and `Decode` of `rpcrdma_runtime::xdr`. For a C-like enum, also derives
+/// `Discriminant` and the conversions from and to its number.
 #[proc_macro_derive(Xdr, attributes(xdr, ddp_eligible))]
 pub fn derive_xdr(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

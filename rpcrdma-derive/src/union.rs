@@ -32,7 +32,7 @@ pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
         keeps.map(|(index, (_, chooses))| keeps_discriminant(container, index, discriminant, chooses));
     let (allowed, place) = (allowed(), place(container, discriminant, arms));
     Bodies {
-        // Forced inlining would repeat the code of all arms in each union that contains this union.
+        // Forced inlining would repeat the code of all arms in each type that contains this union.
         inline: quote!(#[inline]),
         encode: quote!(match self { #(#encode)* }),
         fields: None,

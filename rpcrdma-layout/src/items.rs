@@ -4,8 +4,8 @@ use crate::Size;
 ///
 /// If types contain each other in a cycle, their items are the least solution of equations of
 /// [`Items::and`], [`Items::or`], [`Items::times`] and [`Items::array`]. Each type of a cycle contains the
-/// others, so all have the same count. To find this count, evaluate all equations with [`Items::NONE`] for
-/// the types of the cycle, and select the largest count. Then evaluate the equations again with this count.
+/// others, so all these types have the same count. To find this count, evaluate all equations with
+/// [`Items::NONE`] for the types of the cycle, and select the largest count. Then repeat this with the count.
 /// If a count grows, it has no bound ([`Items::grown`]): a value can nest any number of times and contain
 /// one more item at each level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,8 @@ impl Items {
         }
     }
 
-    /// Returns `next`, the result of the second evaluation of the equations. Its count has no bound if it is
-    /// larger than the count of `self`.
+    /// Returns `next`, the result of the second evaluation of the equations. If `next` has a larger count
+    /// than `self`, the returned count has no bound.
     #[must_use]
     pub const fn grown(self, next: Items) -> Self {
         if self.count.covers(next.count) { next } else { Items { count: Size::Unbounded, ..next } }

@@ -1,8 +1,8 @@
 //! The lengths of the encodings of XDR types (RFC 4506), and the DDP-eligible items of their values (RFC
 //! 8166).
 //!
-//! This crate is the only implementation of the layout rules. The compiler uses it for
-//! `rpcrdma-xdrgen sizes`, and derived code uses it for the constants of each type.
+//! This crate is the only implementation of the layout rules. The compiler uses it for its checks and for
+//! `rpcrdma-xdrgen sizes`. Derived code uses it for the constants of each type.
 //!
 //! ```
 //! use rpcrdma_layout::{Items, Lengths, Size};
@@ -45,5 +45,5 @@ pub const MAX_HEADERS: u64 = 64 << 10;
 /// stay in the stream of the reply.
 pub const WRITE_CHUNKS: u64 = 16;
 
-/// The default memory budget of a server, in bytes (48 MiB). One call can use at most half of it.
+/// The default memory budget of a server, in bytes (48 MiB). One call can use at most half of the budget.
 pub const MEMORY: u64 = 48 << 20;

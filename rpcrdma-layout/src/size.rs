@@ -54,8 +54,8 @@ impl Size {
         }
     }
 
-    /// Returns the maximum number of bytes or elements of variable-length data with the bound `max`. The
-    /// largest XDR count, which `<>` stands for, yields `Unbounded`.
+    /// Returns the maximum number of bytes or elements of variable-length data with the bound `max`. Returns
+    /// `Unbounded` for the largest XDR count, which is the bound of `<>`.
     #[must_use]
     pub const fn of_bound(max: u32) -> Size {
         if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }

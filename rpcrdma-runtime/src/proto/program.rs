@@ -2,8 +2,9 @@
 //!
 //! For each version of a program, rpcrdma-xdrgen emits a marker type that implements [`Program`], and one
 //! [`Procedure`] per procedure. It also emits a client over any [`Caller`], and a server that implements
-//! [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements [`Binding`]. Only
-//! such a version can be called over RPC-over-RDMA. Generated code for borrowed data builds on [`borrowed`].
+//! [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements [`Binding`]. A
+//! client can call only such a version over RPC-over-RDMA. Generated code for borrowed data builds on
+//! [`borrowed`].
 
 pub mod borrowed;
 pub(crate) mod checks;
@@ -52,8 +53,8 @@ pub trait Binding: Program {
 }
 
 /// A program version that is called only in the backward direction, by the server (RFC 8167). Its messages
-/// have no chunks, so none of their items are eligible. It cannot also be a [`Binding`], so the connecting
-/// client has no client type for it. `#[xdr(backward)]` on a message type enforces these rules.
+/// have no chunks, so none of their items are eligible. Such a version cannot also be a [`Binding`], so the
+/// connecting client cannot call it. `#[xdr(backward)]` on a message type enforces these rules.
 ///
 /// A program version also implements [`Directed`], which allows only one direction:
 ///
@@ -150,7 +151,7 @@ pub struct ReplyBounds {
     pub reduced: Size,
     /// The largest eligible item, without padding.
     pub item: Size,
-    /// The maximum number of eligible items, and thus the number of offered Write chunks.
+    /// The maximum number of eligible items. A call offers as many Write chunks, but at most 16.
     pub items: Size,
 }
 
@@ -188,7 +189,7 @@ impl ReplyBounds {
         ReplyBounds { reduced, whole, ..self }
     }
 
-    /// Limits the size of the whole result, and thus of the result without its items.
+    /// Limits the size of the whole result, and thus of each eligible item and of the rest.
     #[must_use]
     pub const fn with_whole(self, whole: u64) -> Self {
         let whole = self.whole.min(Size::Bounded(whole));
@@ -196,14 +197,14 @@ impl ReplyBounds {
     }
 }
 
-/// A transport for calls, and the error of its calls, which is the same for all programs.
+/// A transport for calls. The error type is the same for all programs.
 pub trait CallTransport {
     /// The reason why a call has no result.
     type Error;
 }
 
 /// The future of a call. The call starts when the future is first polled. Dropping the future abandons the
-/// call. The transport keeps memory that the peer can still access until it is fenced.
+/// call. The transport keeps memory that the peer can still access until that memory is fenced.
 pub type CallFuture<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
 /// A transport for calls of a program version. A transport that needs a binding implements this trait for

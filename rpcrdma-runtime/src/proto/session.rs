@@ -1,4 +1,4 @@
-//! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 4).
+//! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 5).
 //!
 //! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
 //! keeps every call until it completes. It requests connections, submits unanswered calls to the new
@@ -6,10 +6,10 @@
 //! establishes the connections. The owner passes in the time with every event, and at the time that
 //! [`Session::poll_timeout`] returned.
 //!
-//! A call is retransmitted on a new connection only, with the same XID and the same bytes. The new connection
-//! starts with one credit and its own thresholds, so each call is planned again. The new connection is
-//! requested only after the old connection has released all advertised memory. Memory of a call is therefore
-//! never accessible from two connections.
+//! A call is retransmitted on a new connection only, with the same XID and the same bytes. A new RDMA
+//! connection starts with one credit and its own thresholds, so each call is planned again. The new
+//! connection is requested only after the old connection has released all advertised memory. Memory of a call
+//! is therefore never accessible from two connections.
 
 mod policy;
 mod requester;
@@ -34,7 +34,7 @@ use crate::xdr::{ItemMemory, Message};
 /// A call to be made.
 #[derive(Clone, Debug)]
 pub struct SessionCall {
-    /// The RPC message. Its first word is the XID, which must differ from those of all unanswered calls.
+    /// The RPC message. Its first word is the XID, for which [`Session::is_outstanding`] must return false.
     pub message: Message,
     /// The maximum size of the reply.
     pub bounds: ReplyBounds,
@@ -44,7 +44,7 @@ pub struct SessionCall {
     /// sent call ends with its connection ([`TransportError::Closed`]).
     pub retransmit: Option<bool>,
     /// The caller's memory for the first eligible item of the result. A connection that transfers the item by
-    /// RDMA uses it as the sink.
+    /// RDMA uses this memory as the sink.
     pub memory: Option<Arc<dyn ItemMemory>>,
 }
 
@@ -80,7 +80,7 @@ pub struct Counts {
     pub timeouts: u64,
 }
 
-/// An outstanding call, or an abandoned one whose resources the connection still holds.
+/// An outstanding call, or an abandoned call whose resources the connection still holds.
 #[derive(Debug)]
 struct CallEntry {
     id: CallId,
@@ -91,7 +91,7 @@ struct CallEntry {
     on_connection: bool,
     /// The number of closed connections on which the call was sent.
     sends: u32,
-    /// The reason why the last of them closed.
+    /// The reason why the last of these connections closed.
     lost: Option<CloseReason>,
 }
 
@@ -142,7 +142,7 @@ pub struct Session<R> {
     /// The number of abandoned calls.
     abandoned: usize,
     /// The deadline of each call, earliest first. The first deadline belongs to a call in the table; later
-    /// ones may belong to completed calls.
+    /// deadlines may belong to completed calls.
     deadlines: VecDeque<(Time, CallId)>,
     /// The number of abandoned calls that triggers a sweep.
     sweep_at: usize,
@@ -200,7 +200,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Returns the connection, for input from its provider. The owner must then call
+    /// Returns the connection, if any, for input from its provider. The owner must then call
     /// [`Session::process_events`].
     pub fn requester_mut(&mut self) -> Option<&mut R> {
         match &mut self.state {
@@ -209,7 +209,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<SessionEvent> {
         if self.events.is_empty() && matches!(self.state, State::Requested) {
             self.state = State::Connecting;
@@ -226,7 +226,8 @@ impl<R: SessionRequester> Session<R> {
             || self.requester().is_some_and(R::has_work)
     }
 
-    /// Returns when to call [`Session::handle_timeout`] if no event occurs earlier.
+    /// Returns when to call [`Session::handle_timeout`] if no event occurs earlier, or `None` if no timeout
+    /// is pending.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.front().map(|(at, _)| *at);
@@ -240,7 +241,8 @@ impl<R: SessionRequester> Session<R> {
         deadline.into_iter().chain(state).chain(self.silence_deadline()).min()
     }
 
-    /// Submits a call on this connection or the next one. Calls start in the order of submission.
+    /// Submits a call on the current or the next connection. Calls start in the order of submission. A
+    /// rejected call also completes with [`SessionEvent::Done`].
     pub fn submit(&mut self, now: Time, call: SessionCall) -> CallId {
         self.advance_time(now);
         self.submitted = self.submitted.wrapping_add(1);
@@ -287,8 +289,8 @@ impl<R: SessionRequester> Session<R> {
         self.calls.contains(xid)
     }
 
-    /// Abandons the call: no event follows. Its memory stays with the connection until its reply arrives or
-    /// it times out.
+    /// Abandons the call: no event follows. Its memory stays with the connection until the reply arrives or
+    /// the call times out.
     pub fn cancel(&mut self, now: Time, call: CallId) {
         self.advance_time(now);
         let done =
@@ -511,7 +513,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Times out a call. It stays in the table while the connection holds its resources.
+    /// Times out a call. The call stays in the table while the connection holds its resources.
     fn expire(&mut self, id: CallId) {
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
         if entry.call.take().is_some() {
@@ -544,7 +546,7 @@ impl<R: SessionRequester> Session<R> {
         if overdue { self.last_received.after(self.policy.max_silence) } else { None }
     }
 
-    /// Abandons a call. It stays in the table while the connection holds its resources.
+    /// Abandons a call. The call stays in the table while the connection holds its resources.
     fn abandon(&mut self, id: CallId) {
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
         let holds = match &mut self.state {
@@ -569,7 +571,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Removes a call from every list.
+    /// Removes a call from the table.
     fn remove_call(&mut self, id: CallId) -> Option<CallEntry> {
         self.entry(id)?;
         let entry = self.calls.remove(id.xid())?;
@@ -604,7 +606,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Changes the state to match the outstanding calls, or their absence.
+    /// Updates the state after a change of the calls, the connection or `closing`.
     fn update_state(&mut self) {
         let idle = self.unanswered() == 0;
         let keep_connected = self.policy.keep && self.counts.connections > 0;

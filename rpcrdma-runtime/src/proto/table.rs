@@ -9,8 +9,8 @@ use core::mem;
 /// The owner must choose the numbers. If a peer could choose them, it could make every access slow.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<T> {
-    /// The length is a power of two or zero. An entry is in the slot of its number, or in a later one with no
-    /// empty slot between them.
+    /// The length is a power of two or zero. An entry is in the slot of its number, or in a later slot with
+    /// no empty slot between the two.
     slots: Vec<Option<(u32, T)>>,
     len: usize,
 }
@@ -94,7 +94,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Puts an entry in its slot or the next free one. A free slot must exist.
+    /// Puts an entry in its slot or in the next free slot. A free slot must exist.
     fn place(&mut self, number: u32, value: T) {
         let mut at = self.home(number);
         while matches!(self.slots.get(at), Some(Some(_))) {

@@ -15,14 +15,15 @@ pub use crate::wire::rdma::Segment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// Memory that is advertised to the peer. It moves to the provider by value and returns with
-/// [`Completion::Invalidated`] or [`Completion::Closed`]. Until then, no local code can read a sink.
+/// Memory that is advertised to the peer. The memory moves to the provider by value and returns with
+/// [`Completion::RegisterFailed`], [`Completion::Invalidated`] or [`Completion::Closed`]. Until then, no
+/// local code can read a sink.
 #[derive(Debug)]
 pub enum Memory {
     /// Memory that the peer may only read (RDMA Read).
     Source(Bytes),
-    /// Memory that the peer may only write (RDMA Write). Its capacity is advertised, and its length is the
-    /// number of bytes written.
+    /// Memory that the peer may only write (RDMA Write). Its capacity is advertised, and its length
+    /// covers the written bytes.
     Sink(BytesMut),
 }
 
@@ -36,7 +37,7 @@ impl Memory {
         }
     }
 
-    /// Zeroes the unwritten part, for a provider that places data by address.
+    /// Zeroes the unwritten part of a sink, for a provider that places data by address.
     pub fn initialize(&mut self) {
         if let Memory::Sink(data) = self {
             data.resize(data.capacity(), 0);
@@ -62,7 +63,7 @@ pub enum Action {
     Send {
         /// Returned by the completion.
         token: Token,
-        /// The message in pieces, sent as one.
+        /// The pieces of the message, in order.
         message: Vec<Bytes>,
         /// The peer's handle that this Send invalidates (Send with Invalidate).
         invalidate: Option<u32>,
@@ -222,9 +223,9 @@ pub enum CloseReason {
         /// Error code within the type.
         code: u8,
     },
-    /// The peer timed out. The text describes what it failed to do.
+    /// The peer timed out. The text describes the timeout.
     Timeout(String),
-    /// The operating system's error message.
+    /// A local failure, usually an error of the operating system. The text describes the failure.
     Io(String),
 }
 

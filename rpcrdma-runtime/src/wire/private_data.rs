@@ -27,7 +27,8 @@ pub struct Negotiated {
 
 impl Negotiated {
     /// Returns the parameters of the backward direction on the same connection. Calls and replies swap their
-    /// thresholds (RFC 8167 section 4.2). Remote invalidation is disabled, because messages have no chunks.
+    /// thresholds (RFC 8167 section 4.2). Remote invalidation is disabled, because backward calls have no
+    /// chunks.
     #[must_use]
     pub fn reversed(self) -> Negotiated {
         Negotiated {
@@ -80,7 +81,7 @@ impl PrivateData {
     }
 
     /// Finds the private data at any offset in the octets that the connection manager provides (RFC 8797
-    /// section 5.2). Returns `None` if the data is truncated or has another version.
+    /// section 5.2). Returns `None` if the octets contain no complete private data of version 1.
     #[must_use]
     pub fn find(octets: &[u8]) -> Option<PrivateData> {
         octets.windows(LEN).find_map(|window| match window {
@@ -113,7 +114,7 @@ fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
 }
 
-/// Rounds a size down to one that can be announced, but to at least 1,024 bytes.
+/// Rounds a size down to an announceable size, but to at least 1,024 bytes.
 fn announceable(size: u32) -> u32 {
     size_of_octet(size_octet(size))
 }

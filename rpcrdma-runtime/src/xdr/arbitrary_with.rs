@@ -26,7 +26,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::{Char, Opaque, Quadruple, SmallOpaque, UnsignedChar, XdrString};
 
-/// Returns at most `MAX` elements.
+/// Generates at most `MAX` elements.
 ///
 /// # Errors
 /// Returns the error of generating an element.

@@ -6,14 +6,14 @@ use super::{Decode, Encode, Error, Layout, Reader, Sink};
 /// Writes a counted array of at most `max` elements (RFC 4506 section 4.13).
 ///
 /// # Errors
-/// [`super::ErrorKind::TooLong`] if there are more.
+/// [`super::ErrorKind::TooLong`] if there are more elements, or the error of an element.
 #[inline]
 pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &mut S) -> Result<(), Error> {
     sink.put_count(values.len(), max)?;
     encode_elements::<T, S, false>(values, sink)
 }
 
-/// Writes elements. If `LINKED`, writes before each element the word that announces it.
+/// Writes elements. If `LINKED`, writes the word 1 (TRUE) before each element.
 ///
 /// # Errors
 /// Returns the error of an element.
@@ -49,7 +49,7 @@ fn encode_element<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     value.encode(sink).map_err(|error| error.at_index(index))
 }
 
-/// Writes as many elements as fit into the memory after the sink's end.
+/// Writes as many elements as fit into the memory after the sink's end. Returns their number.
 #[inline]
 fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
@@ -65,7 +65,7 @@ fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     Ok(done)
 }
 
-/// The maximum number of bytes of elements that are written at once.
+/// The size in bytes of the stage: memory on the stack for elements that are passed to the sink at once.
 const STAGE: usize = 1024;
 
 /// Returns true if this many elements are faster to encode through the stage than one by one.
@@ -74,8 +74,8 @@ fn is_long<T: Layout>(count: usize) -> bool {
     T::LENGTHS.min.saturating_mul(count as u64) >= STAGE as u64 / 4
 }
 
-/// Writes the elements from `first` on. They are encoded contiguously on the stack, and passed to the sink
-/// when the stage is full.
+/// Writes the elements from `first` on. Encodes as many elements as fit into the stage, passes the stage to
+/// the sink, and repeats.
 fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
     first: usize,
@@ -97,9 +97,9 @@ fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     Ok(())
 }
 
-/// Writes as many elements as fit into `memory`. The first has the index `first`. Returns the number of
-/// elements and of bytes. The local position stays in a register; the position of a sink in memory would add
-/// a store and a load per value.
+/// Writes as many elements as fit into `memory`. The element `values[0]` has the index `first`. Returns the
+/// number of elements and of bytes. The position of the local sink stays in a register; the position of a
+/// sink in memory would add a store and a load per value.
 #[inline]
 fn fill<T: Encode, const LINKED: bool>(
     values: &[T],
@@ -123,11 +123,12 @@ fn fill<T: Encode, const LINKED: bool>(
     Ok((done, all.saturating_sub(left)))
 }
 
-/// Reads a counted array of at most `max` elements. Reserves memory for at most as many elements as the rest
-/// of the stream can contain.
+/// Reads a counted array of at most `max` elements. The reserved memory is at most the size of the remaining
+/// stream plus one element.
 ///
 /// # Errors
-/// Returns [`super::ErrorKind::TooLong`], or the error of an element.
+/// [`super::ErrorKind::TooLong`], [`super::ErrorKind::Truncated`], [`super::ErrorKind::TooDeep`], or the
+/// error of an element.
 pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> Result<Vec<T>, Error> {
     let count = reader.count(max)?;
     require_elements::<T>(reader, count)?;
@@ -160,7 +161,7 @@ pub(super) fn require_elements<T: Layout>(reader: &mut Reader<'_>, count: u32) -
     Ok(())
 }
 
-/// Writes a chain of optional data, each element followed by a pointer to the next (RFC 4506 section 4.19).
+/// Writes a chain of optional data (RFC 4506 section 4.19): TRUE before each element, and FALSE at the end.
 ///
 /// # Errors
 /// Returns the error of an element.
@@ -173,7 +174,8 @@ pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> R
 /// Reads a chain of optional data in a loop, so that the length of the chain does not affect the stack.
 ///
 /// # Errors
-/// Returns the error of an element, or [`super::ErrorKind::Truncated`] if the chain has no end.
+/// [`super::ErrorKind::Truncated`] if the chain has no end, [`super::ErrorKind::BadBool`],
+/// [`super::ErrorKind::TooDeep`], or the error of an element.
 pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<T>, Error> {
     reader.enter()?;
     let mut values = Vec::new();

@@ -16,14 +16,14 @@ enum Held<'a, T> {
     Encoded(Encoded<'a>),
 }
 
-/// Consecutive encodings of values. Each was decoded once, so decoding it again succeeds.
+/// Consecutive encodings of values. Each value was decoded once, so a second decoding succeeds.
 #[derive(Clone, Copy)]
 struct Encoded<'a> {
     bytes: &'a [u8],
     count: u32,
-    /// The nesting depth limit under which they were read.
+    /// The limit on nesting depth that applied when the values were read.
     depth: u32,
-    /// Whether they are a chain: a word of 1 before each value, and a word of 0 after the last.
+    /// Whether the values form a chain: a word of 1 before each value, and a word of 0 after the last.
     linked: bool,
 }
 
@@ -123,9 +123,9 @@ const fn has_no_items<T: Layout>() -> bool {
 /// A borrowed counted array of at most `MAX` elements (RFC 4506 section 4.13).
 ///
 /// An array created from a slice borrows the slice. A decoded array is the part of the message that contains
-/// the elements: each element is validated, and none is stored. [`ArrayRef::iter`] decodes them again one by
-/// one, as do comparison and printing. A value therefore needs no memory besides the message, and each level
-/// of nested arrays costs one further decoding. Encoding copies the encoded elements.
+/// the elements: each element is validated, and none is stored. [`ArrayRef::iter`] decodes the elements again
+/// one by one, as do comparison and printing. A value therefore needs no memory besides the message, and each
+/// level of nested arrays costs one further decoding. Encoding copies the encoded elements.
 ///
 /// An element type with DDP-eligible items does not compile.
 ///

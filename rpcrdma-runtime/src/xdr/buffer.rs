@@ -87,8 +87,7 @@ impl Buffer {
     pub(super) fn put_padded(&mut self, data: &[u8]) {
         let pad = pad_len(data.len());
         let Some(room) = self.room(data.len().saturating_add(pad)) else { return self.append(data, pad) };
-        // Clears the last word first: it holds all padding, and the data then overwrites the rest of the
-        // word.
+        // Clears the last word first: this word contains all padding, and the data then overwrites the rest.
         if let Some(word) = room.last_chunk_mut::<4>() {
             *word = [0; 4];
         }
@@ -116,7 +115,7 @@ impl Buffer {
         self.advance(len.saturating_add(pad));
     }
 
-    /// Appends data and `pad` zeros after the initialized memory.
+    /// Appends data and `pad` zeros, and grows the memory if necessary.
     #[inline(never)]
     fn append(&mut self, data: &[u8], pad: usize) {
         self.bytes.truncate(self.len);

@@ -117,7 +117,7 @@ impl<T: DdpItem> Eligible for T {
     }
 }
 
-/// A union whose arm with the index `ARM` stores the discriminant that selected it.
+/// A union whose arm with the index `ARM` stores the discriminant that selected the arm.
 pub trait Keeps<const ARM: usize> {
     /// The discriminant.
     type Discriminant;
@@ -143,10 +143,10 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
 /// The maximum size of a staged run.
 const STAGE: usize = 256;
 
-/// Writes fixed-size values as one run, with a single bounds check. The run is written into room of the sink,
-/// or contiguously on the stack and then passed to the sink at once. In a macro, unlike in a function with
-/// closures, the compiler knows each value's position and stores values directly. The code after the macro
-/// writes values of variable size.
+/// Writes fixed-size values as one run, with a single bounds check. The run is written into the sink's
+/// memory, or contiguously on the stack and then passed to the sink at once. In a macro, unlike in a function
+/// with closures, the compiler knows each value's position and stores values directly. The code after the
+/// macro writes values of variable size, and runs that fit neither the sink's room nor the stack.
 macro_rules! encode_run {
     ($lengths:expr, $sink:ident, $room:ident => $write:block) => {
         // A constant condition: for variable-size types no code is generated for the body.

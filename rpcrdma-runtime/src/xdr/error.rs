@@ -81,12 +81,13 @@ pub enum ErrorKind {
         /// The chunk's length.
         chunk: u64,
     },
-    /// A chunk at a position where no eligible item starts (RFC 8166 section 3.4.5).
+    /// A Read chunk at a position where no eligible item starts (RFC 8166 section 3.4.5), or a Write chunk
+    /// with data that matches no item.
     ItemUnused {
-        /// Its position in the unreduced stream, or the list index of a Write chunk.
+        /// The position of the Read chunk in the unreduced stream, or the list index of the Write chunk.
         position: u64,
     },
-    /// The message exceeds 4 GiB, the range of a position.
+    /// The message exceeds 4 GiB, the range of a position, or a list exceeds 2^32 - 1 elements.
     TooLarge,
 }
 

@@ -1,4 +1,4 @@
-//! Encodings of Rust's own types.
+//! Encodings of Rust's own types, and of XDR numbers that have no Rust type.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -108,8 +108,8 @@ impl TryFrom<u32> for UnsignedChar {
 
 narrow!(Char as i32, "char"; UnsignedChar as u32, "unsigned char");
 
-/// A quadruple-precision floating-point number (RFC 4506 section 4.8), stored as its 16 bytes. Rust has no
-/// such type.
+/// A quadruple-precision floating-point number (RFC 4506 section 4.8), stored as its 16 bytes. Stable Rust
+/// has no such type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Quadruple(pub [u8; 16]);
 

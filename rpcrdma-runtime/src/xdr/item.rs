@@ -5,9 +5,9 @@ use bytes::{Bytes, BytesMut};
 /// A DDP-eligible item and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Offset of its first byte in the unreduced stream, a multiple of four (RFC 8166 section 3.4.5).
+    /// Offset of the item's first byte in the unreduced stream, a multiple of four (RFC 8166 section 3.4.5).
     pub position: u32,
-    /// Its bytes, without padding.
+    /// The item's bytes, without padding.
     pub data: Bytes,
 }
 

@@ -54,8 +54,8 @@ impl Message {
         pieces.into_iter().filter(|piece| !piece.is_empty())
     }
 
-    /// Inserts the items for which `keep_out` returns false into the stream. Copies nothing if there are
-    /// none.
+    /// Inserts the items for which `keep_out` returns false into the stream. Copies nothing if no item is
+    /// inserted.
     #[must_use]
     pub fn split(self, mut keep_out: impl FnMut(usize, &Item) -> bool) -> Message {
         let mut items = self.items.iter().enumerate();
@@ -112,9 +112,9 @@ pub enum Placed {
     /// No items.
     #[default]
     None,
-    /// Read chunks, at a responder: by ascending position.
+    /// The items of Read chunks, at a responder: in ascending order of position.
     Positioned(Vec<Item>),
-    /// Write chunks, at a requester: one entry per chunk, in the list's order.
+    /// The items of Write chunks, at a requester: one entry per chunk, in the order of the Write list.
     InOrder(Vec<PlacedItem>),
 }
 

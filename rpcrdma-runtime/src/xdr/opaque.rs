@@ -19,7 +19,7 @@ pub trait DdpItem: Encode + Sized {
     /// Writes the count and passes the data to the sink as one item.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if the data exceeds its bound.
+    /// [`ErrorKind::TooLong`] if the data exceeds its bound, or the sink's error.
     fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
     /// Reads the count, and the data from its chunk or the stream.
@@ -194,7 +194,7 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Variable-length opaque data of at most `MAX` bytes, stored inline: file handles, verifiers.
+/// Variable-length opaque data of at most `MAX` bytes, stored inline: for example a file handle.
 ///
 /// `MAX` is at most 255.
 #[derive(Clone, Copy)]
@@ -203,7 +203,7 @@ pub struct SmallOpaque<const MAX: usize> {
     /// Pointer-sized and first: a `Result` stores its error in the same place, and the data after the length
     /// is moved as a whole. If a move covered two earlier stores, the processor would wait for both stores.
     len: usize,
-    /// Bytes after the first `len` are unspecified; only [`SmallOpaque::as_slice`] reads `data`.
+    /// Bytes after the first `len` are unspecified and are never part of the value.
     data: [u8; MAX],
 }
 
@@ -248,7 +248,7 @@ impl<'de, const MAX: usize> Decode<'de> for SmallOpaque<MAX> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         const { Self::FITS };
         let len = reader.count(u32::try_from(MAX).unwrap_or(u32::MAX))? as usize;
-        // If the stream has at least `MAX` bytes left, copies all of them with fixed-length moves.
+        // If the stream has at least `MAX` bytes left, copies `MAX` bytes with fixed-length moves.
         let room = reader.peek::<MAX>();
         let bytes = reader.opaque(len)?;
         let data = room.copied().unwrap_or_else(|| {

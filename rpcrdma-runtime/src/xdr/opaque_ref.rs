@@ -13,7 +13,7 @@ use super::{Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink,
 /// part of the message.
 ///
 /// Encoding and decoding check the bound. Borrowed data cannot be DDP-eligible: a transport keeps the memory
-/// of an item until the peer has finished with it, and borrowed memory cannot be kept.
+/// of an item until the peer can no longer access it, which is impossible with borrowed memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpaqueRef<'a, const MAX: u32 = { u32::MAX }>(&'a [u8]);
 

@@ -9,9 +9,9 @@ use super::{Error, ErrorKind, Item, ItemMemory, pad_len};
 /// Limits for a complete message, in addition to the bounds of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
-    /// The maximum nesting depth through `Box` and `Vec` (default 64). A chain whose link is its last field
-    /// is a list and does not nest. If another field follows the link, each element is one level deeper than
-    /// the preceding one.
+    /// The maximum depth of nested boxes, counted arrays and lists (default 64). In generated types, a chain
+    /// whose link is its last field is a list, which is one level. If another field follows the link, each
+    /// element is one level deeper than the preceding element.
     pub max_depth: u32,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -25,8 +25,8 @@ impl Default for DecodeLimits {
 
 /// Reads XDR from a stream and from the items that were moved out of the stream.
 ///
-/// Offsets refer to the *unreduced* stream (RFC 8166 section 3.4.5). An item from a chunk advances them by
-/// its padded length, as if it were in the stream.
+/// Offsets refer to the *unreduced* stream (RFC 8166 section 3.4.5). An item from a chunk advances the
+/// offset by its padded length, as if the item were in the stream.
 ///
 /// ```
 /// use rpcrdma_runtime::xdr::{Decode, Error, Opaque, Reader};
@@ -103,7 +103,8 @@ impl<'de> Reader<'de> {
         self
     }
 
-    /// Copies the first item into this memory, unless the message's items came in chunks.
+    /// Copies the first DDP-eligible item into this memory if the memory is available. Has no effect if the
+    /// message has chunks.
     #[must_use]
     pub fn with_item_memory(mut self, memory: &'de dyn ItemMemory) -> Self {
         if matches!(self.items, Items::None) {
@@ -237,7 +238,7 @@ impl<'de> Reader<'de> {
     /// Reads a bool (RFC 4506 section 4.4) or the presence flag of optional data (section 4.19).
     ///
     /// # Errors
-    /// [`ErrorKind::BadBool`] unless it is 0 or 1.
+    /// [`ErrorKind::BadBool`] if the value is neither 0 nor 1; [`ErrorKind::Truncated`].
     #[inline]
     pub fn bool(&mut self) -> Result<bool, Error> {
         let at = self.position();
@@ -251,7 +252,7 @@ impl<'de> Reader<'de> {
     /// Reads a length of at most `max`.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`].
+    /// [`ErrorKind::TooLong`], [`ErrorKind::Truncated`].
     #[inline]
     pub fn count(&mut self, max: u32) -> Result<u32, Error> {
         let at = self.position();
@@ -296,7 +297,7 @@ impl<'de> Reader<'de> {
     /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
     #[inline(always)]
     pub fn opaque_bytes(&mut self, len: usize) -> Result<Bytes, Error> {
-        // The remaining bytes end where the owner's memory ends. Their number thus gives the position in it.
+        // The remaining bytes end where the owner ends, so their number determines the offset in the owner.
         let left = self.rest.len();
         let data = self.opaque(len)?;
         if let Some(owner) = self.owner
@@ -312,8 +313,8 @@ impl<'de> Reader<'de> {
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`] if the count exceeds `max` or the size of the item memory;
-    /// [`ErrorKind::ItemLength`] if the chunk and the count differ; [`ErrorKind::ItemUnused`] if the reader
-    /// is past a chunk's position.
+    /// [`ErrorKind::ItemLength`] if the chunk's length differs from the count; [`ErrorKind::ItemUnused`] if
+    /// the reader is past a chunk's position; [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
     #[inline(always)]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
         let count = self.count(max)?;
@@ -357,7 +358,7 @@ impl<'de> Reader<'de> {
                     return Ok(None);
                 }
                 // With an empty chunk, the requester asks for this item inline (section 4.3.2.3). Any other
-                // chunk contains the item: a responder may not place it elsewhere (section 6.1).
+                // chunk contains the item, because a responder must use the chunk (section 4.3.2).
                 let empty = first.segments == 0;
                 let chunk = first.data.len();
                 if !empty && chunk != len {
@@ -443,11 +444,11 @@ impl<'de> Reader<'de> {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// Finishes reading.
+    /// Checks that all bytes and all items were read.
     ///
     /// # Errors
-    /// [`ErrorKind::Trailing`] if bytes are left; [`ErrorKind::ItemUnused`] if a chunk with data was not at
-    /// the start of an eligible item.
+    /// [`ErrorKind::Trailing`] if bytes are left; [`ErrorKind::ItemUnused`] if a Read chunk, or a Write chunk
+    /// with data, matched no eligible item.
     #[inline]
     pub fn finish(&self) -> Result<(), Error> {
         if self.rest.is_empty() && matches!(self.items, Items::None) {
@@ -473,8 +474,8 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// Returns true if the last `padding` bytes (at most three) are zero. They are in the last word, so one
-/// comparison suffices.
+/// Returns true if the last `padding` bytes (at most three) are zero. All of them are in the last
+/// word, so one comparison suffices.
 #[inline]
 fn has_zero_padding(padded: &[u8], padding: usize) -> bool {
     let mask = !(u32::MAX << (padding.wrapping_mul(8) & 31));

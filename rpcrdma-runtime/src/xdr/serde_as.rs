@@ -2,7 +2,7 @@
 //! would read without a bound.
 //!
 //! Opaque data is serialized as bytes. In a human-readable format, a UTF-8 string is serialized as text, and
-//! any other string as bytes. Bounds apply: a value longer than its type allows is rejected.
+//! any other string as bytes. Deserialization rejects a value that is longer than its type allows.
 //!
 //! A field that needs a shape names the shape, as in generated types:
 //!
@@ -115,7 +115,7 @@ impl<A> As<A> {
 #[derive(Debug)]
 pub struct Same;
 
-/// An array of any length.
+/// A fixed-length array of elements with the shape `A`. serde itself supports at most 32 elements.
 #[derive(Debug)]
 pub struct Array<A>(PhantomData<A>);
 

@@ -10,7 +10,7 @@ pub trait Sink {
     /// Appends bytes.
     ///
     /// # Errors
-    /// Returns the sink's error. The sinks of this module always succeed.
+    /// Returns the sink's error. [`Writer`], [`Length`] and [`super::Reducer`] never fail here.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
     /// Appends `len` bytes and returns them for the caller to overwrite completely. This reserves memory for
@@ -100,7 +100,7 @@ pub trait Sink {
     /// Appends a length that must not exceed `max`.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`].
+    /// [`ErrorKind::TooLong`], or the error of [`Sink::put`].
     #[inline]
     fn put_count(&mut self, len: usize, max: u32) -> Result<(), Error> {
         match u32::try_from(len) {
@@ -129,7 +129,7 @@ impl Writer {
         Writer(Buffer::with_capacity(capacity))
     }
 
-    /// Creates an empty writer that reuses the memory of an earlier message.
+    /// Creates an empty writer that reuses the memory of an earlier message, if any.
     pub(crate) fn reused() -> Self {
         Writer(spare::buffer())
     }
@@ -218,7 +218,7 @@ impl Sink for Writer {
     }
 }
 
-/// Room that another sink reserved for a value of known size.
+/// Memory of exactly a value's size, in another sink or on the stack.
 pub(super) struct Room<'a> {
     rest: &'a mut [u8],
     /// Offset of the end of `rest` in the unreduced stream.
@@ -242,7 +242,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// The parameters are values, because a reference would force the room out of registers during writes.
+/// Takes its parameters by value, because a reference would force a [`Room`] out of registers.
 #[cold]
 fn truncated(needed: usize, left: usize, end: u64) -> Error {
     let kind = ErrorKind::Truncated { needed: needed as u64, left: left as u64 };
@@ -273,8 +273,8 @@ impl Sink for Room<'_> {
     }
 }
 
-/// Memory after another sink's end. A value that does not fit is discarded and written again by another
-/// method.
+/// Memory after another sink's end, or on the stack. A value that does not fit is discarded and written again
+/// by another method.
 pub(super) struct TrialSink<'a> {
     rest: &'a mut [u8],
     /// Offset of the end of `rest` in the unreduced stream.
@@ -323,8 +323,7 @@ impl Sink for TrialSink<'_> {
             self.full = true;
             return Ok(());
         };
-        // Clears the last word first: it holds all padding, and the data then overwrites the rest of the
-        // word.
+        // Clears the last word first: this word contains all padding, and the data then overwrites the rest.
         if let Some(word) = room.last_chunk_mut::<4>() {
             *word = [0; 4];
         }
@@ -378,7 +377,7 @@ impl Sink for Length {
 /// Returns the encoded size of a value in bytes.
 ///
 /// # Errors
-/// [`ErrorKind::TooLong`] if the value breaks a bound of its type.
+/// Fails as [`Encode::encode`] does.
 pub fn encoded_len<T: Encode + ?Sized>(value: &T) -> Result<u64, Error> {
     let mut length = Length::default();
     value.encode(&mut length)?;
@@ -388,7 +387,7 @@ pub fn encoded_len<T: Encode + ?Sized>(value: &T) -> Result<u64, Error> {
 /// Returns the complete encoding of a value.
 ///
 /// # Errors
-/// [`ErrorKind::TooLong`] if the value breaks a bound of its type.
+/// Fails as [`Encode::encode`] does.
 pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Result<Bytes, Error> {
     // One allocation of the exact size, which the returned bytes share.
     let mut writer = Writer::with_capacity(usize::try_from(encoded_len(value)?).unwrap_or(0));

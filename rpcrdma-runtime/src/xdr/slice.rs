@@ -40,7 +40,7 @@ impl<'a> Slice<'a> for &'a str {
 /// Writes opaque data or a string of at most `max` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::TooLong`] if there are more.
+/// [`ErrorKind::TooLong`] if there are more bytes, or the sink's error.
 #[inline]
 pub fn encode_slice<'a, T: Slice<'a>, S: Sink + ?Sized>(
     slice: &T,

@@ -48,14 +48,14 @@ pub(super) fn buffer() -> Buffer {
     with(|spare| spare.buffer.take()).unwrap_or_default()
 }
 
-/// Returns an empty list with memory for one item, the number in most messages.
+/// Returns an empty list with memory for at least one item, because most messages have at most one.
 pub(super) fn items() -> Vec<Item> {
     let mut items = with(|spare| mem::take(&mut spare.items));
     items.reserve_exact(1);
     items
 }
 
-/// Stores the memory of a list for reuse.
+/// Stores the memory of a list for reuse, unless its capacity exceeds [`MAX_ITEMS`].
 pub(crate) fn keep_items(mut items: Vec<Item>) {
     items.clear();
     if items.capacity() <= MAX_ITEMS {
@@ -68,7 +68,7 @@ pub(crate) fn pieces() -> Vec<Bytes> {
     with(|spare| mem::take(&mut spare.pieces))
 }
 
-/// Stores the memory of such a list for reuse.
+/// Stores the memory of a list of pieces for reuse, unless its capacity is 0 or exceeds [`MAX_ITEMS`].
 pub(crate) fn keep_pieces(mut pieces: Vec<Bytes>) {
     pieces.clear();
     if (1..=MAX_ITEMS).contains(&pieces.capacity()) {
@@ -76,8 +76,8 @@ pub(crate) fn keep_pieces(mut pieces: Vec<Bytes>) {
     }
 }
 
-/// Returns the content of a buffer followed by a copy of `suffix`. The buffer's memory is reused unless it
-/// holds a long message.
+/// Returns the content of a buffer followed by a copy of `suffix`. Stores the buffer's memory for reuse,
+/// unless it becomes the memory of a long message without a suffix.
 pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     if suffix.is_empty() && buffer.len() > SHORT {
         return buffer.into_vec().into();
@@ -93,8 +93,8 @@ pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     })
 }
 
-/// Returns a copy of two consecutive pieces. Short copies share a block, which is reused once none of its
-/// copies is left.
+/// Returns a copy of two consecutive pieces. Short copies share a block, which can be reused once all of its
+/// copies are dropped.
 pub(crate) fn copied(pieces: [&[u8]; 2]) -> Bytes {
     with(|spare| spare.copied(pieces))
 }

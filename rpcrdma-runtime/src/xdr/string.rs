@@ -12,9 +12,9 @@ use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Read
 
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
 ///
-/// A short string is stored inline: copying a name is cheaper than sharing its memory, and a stored name does
-/// not keep the message alive. A longer string shares the memory of its message. A string decoded as a
-/// DDP-eligible item always shares memory.
+/// A decoded string of at most 23 bytes is stored inline. Copying a name is cheaper than sharing its memory,
+/// and a stored name does not keep the message alive. A longer string shares the memory of its message. A
+/// string decoded as a DDP-eligible item is never stored inline.
 ///
 /// The content is bytes: XDR specifies ASCII, but protocols use other encodings. [`XdrString::to_str`] checks
 /// for UTF-8.
@@ -39,12 +39,12 @@ enum Text {
     Shared(Bytes),
 }
 
-/// The maximum inline size: the size of a view of shared memory, less the length byte.
+/// The maximum inline size: the size of [`Bytes`], less the length byte and one pointer for the enum's niche.
 const SHORT: usize = 23;
 
 #[derive(Clone, Copy)]
 struct Short {
-    /// Bytes after the first `len` are unspecified; only [`Short::as_slice`] reads `data`.
+    /// Bytes after the first `len` are unspecified and are never part of the value.
     data: [u8; SHORT],
     len: u8,
 }
@@ -85,7 +85,7 @@ impl<const MAX: u32> XdrString<MAX> {
         }
     }
 
-    /// Returns the bytes in shareable form. Copies those of a short string.
+    /// Returns the bytes in shareable form. Copies the bytes of an inline string.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
@@ -94,7 +94,7 @@ impl<const MAX: u32> XdrString<MAX> {
         }
     }
 
-    /// Returns the bytes by value. Copies those of a short string.
+    /// Returns the bytes by value. Copies the bytes of an inline string.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {

@@ -32,7 +32,7 @@ pub enum TransportError {
     /// The connection ended before the reply arrived. The call may have been executed.
     #[error("the connection ended: {0}")]
     Closed(CloseReason),
-    /// The connection ended before the call was sent. It was not executed.
+    /// The connection ended before the call was sent. The call was not executed.
     #[error("the connection ended before the call was sent: {0}")]
     Unsent(CloseReason),
     /// The call timed out. It may have been executed.

@@ -135,8 +135,8 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// Prepares to close: drops Reads, and all Read Responses except a partially sent one. No message could
-    /// follow a truncated one.
+    /// Prepares to close: drops Reads, and all Read Responses except a partially sent one. No message can
+    /// follow a truncated message.
     pub(super) fn prepare_close(&mut self) {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
         self.responses.clear();
@@ -275,7 +275,7 @@ impl Outbound {
         writer.finish()
     }
 
-    /// Appends the copied octets that are not in `out` yet. Must be called after the last FPDU of a round.
+    /// Appends the copied octets that are not in `out` yet. Must be called before `out` is sent.
     pub(super) fn flush(&mut self, out: &mut VecDeque<Bytes>) {
         if !self.arena.is_empty() {
             out.push_back(self.arena.split().freeze());
@@ -298,7 +298,7 @@ impl Outgoing {
         }
     }
 
-    /// Removes `count` octets from the front of the payload.
+    /// Removes `count` octets from the front of the payload and passes them to `each`.
     fn take(&mut self, count: usize, mut each: impl FnMut(Bytes)) {
         self.remaining = self.remaining.saturating_sub(count);
         self.sent = self.sent.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));

@@ -16,7 +16,7 @@ const MAX_ATTEMPTS: usize = 16;
 ///
 /// A handle is 32 random bits, never an address, and is valid on one connection only. Clearing the
 /// `advertised` flag fences a region: every access checks the flag first. Unfinished Read Responses share the
-/// memory of a source, which is returned after the last of them is sent.
+/// memory of a source, which is returned after the last response is sent.
 pub(super) struct Regions {
     entropy: Box<dyn Entropy>,
     by_handle: BTreeMap<u32, Region>,
@@ -64,7 +64,8 @@ impl Regions {
         Regions { entropy, by_handle: BTreeMap::new() }
     }
 
-    /// Returns an unused handle and a base offset for a region of any size up to the maximum.
+    /// Returns an unused handle and a base offset for a region of any size. Returns `None` if the source of
+    /// randomness fails or no unused handle is found.
     pub(super) fn new_handle(&mut self) -> Option<(u32, u64)> {
         for _ in 0..MAX_ATTEMPTS {
             let [h0, h1, h2, h3, rest @ ..] = self.entropy.random()?.to_be_bytes();
@@ -115,7 +116,7 @@ impl Regions {
         }
     }
 
-    /// Fences a region on the peer's request. Returns false if no region has this handle.
+    /// Fences a region on the peer's request. Returns false if no advertised region has this handle.
     pub(super) fn invalidate_by_peer(&mut self, handle: u32) -> bool {
         match self.by_handle.get_mut(&handle) {
             Some(region) if region.advertised => {
@@ -126,7 +127,7 @@ impl Regions {
         }
     }
 
-    /// Returns the memory of a sink that the peer may write.
+    /// Returns the memory of an advertised sink, or `None` if this handle has none.
     pub(super) fn sink(&mut self, handle: u32) -> Option<&mut BytesMut> {
         match self.by_handle.get_mut(&handle).filter(|region| region.advertised)? {
             Region { memory: Memory::Sink(sink), .. } => Some(sink),
@@ -134,8 +135,8 @@ impl Regions {
         }
     }
 
-    /// Returns the end of a sink if the next `size` octets that the peer writes belong there. The octets stay
-    /// unchecked until [`Regions::place`] confirms them.
+    /// Returns the end of a sink's data if the next `size` octets that the peer writes belong there. The
+    /// octets stay unchecked until [`Regions::place`] confirms them.
     pub(super) fn begin_placement(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised)?;
         let Memory::Sink(sink) = &region.memory else { return None };
@@ -263,7 +264,7 @@ impl PendingRead {
     /// Returns the received part of the region, with capacity for the rest.
     pub(super) fn room(&mut self) -> &mut BytesMut {
         if self.data.capacity() == 0 {
-            // The local peer chose the size of the region.
+            // The local peer chose the size of the region, so the allocation is bounded.
             self.data.reserve(usize::try_from(self.part.total).unwrap_or(usize::MAX));
         }
         if self.data.len() < self.start() {

@@ -112,8 +112,8 @@ impl Offer {
         frame(header, self.depths(), private_data)
     }
 
-    /// Returns a responder's answer to a request, and the depths to put in the reply. `depths` is `None`
-    /// unless the request is enhanced.
+    /// Returns a responder's parameters after a request, and the depths to put in the reply. `depths` is
+    /// `None` unless the request is enhanced.
     ///
     /// # Errors
     /// Returns the reason to reject the request.
@@ -155,8 +155,8 @@ impl Offer {
         Ok((agreed(kept_ird, kept_ord), reply))
     }
 
-    /// Returns the depths to put in a reply that rejects a request. For a peer-to-peer request, they list the
-    /// supported ready-to-receive messages (RFC 6581 section 9.2).
+    /// Returns the depths to put in a reply that rejects a request. For a peer-to-peer request, the depths
+    /// list the supported ready-to-receive messages (RFC 6581 section 9.2).
     #[must_use]
     pub fn rejection(&self, depths: Option<ReadDepths>) -> ReadDepths {
         let peer_to_peer = depths.is_some_and(|depths| depths.peer_to_peer);
@@ -210,7 +210,7 @@ impl Offer {
     /// Creates the MPA reply to a request: with the same revision, and enhanced if the request is.
     ///
     /// # Errors
-    /// [`SetupError::PrivateData`] if the private data exceeds 196 octets.
+    /// [`SetupError::PrivateData`] if the private data exceeds 196 octets, or 200 in a reply without depths.
     pub fn reply(
         &self,
         request: &FrameHeader,

@@ -188,7 +188,7 @@ impl Stream {
         total
     }
 
-    /// Returns the next completion, oldest first. [`Completion::Closed`] is the last.
+    /// Returns the next completion, if any, oldest first. [`Completion::Closed`] is the last.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         if let Some(completion) = self.completions.pop_front() {
             return Some(completion);

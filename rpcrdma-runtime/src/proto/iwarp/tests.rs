@@ -287,7 +287,7 @@ proptest! {
         everything_arrives(&steps, crc, markers, max_fpdu, seed);
     }
 
-    /// For any input, nothing panics, and the stream ends at most once.
+    /// No input causes a panic, and the stream ends at most once.
     #[test]
     fn garbage_ends_only_the_stream(
         octets in prop::collection::vec(any::<u8>(), 0..400), crc in any::<bool>(), markers_in in any::<bool>(),

@@ -5,7 +5,7 @@
 //! [`BorrowedReply`] that owns the message, and the result borrows from that reply.
 //!
 //! Borrowed items are not DDP-eligible. A peer may still place eligible arguments in chunks, as its binding
-//! allows. Such chunks are copied into the stream before decoding. Nothing else is copied.
+//! allows. The server then copies the stream and the chunks together before decoding.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -77,7 +77,7 @@ pub struct Arguments<Q> {
 }
 
 impl<Q: BorrowedProcedure> Arguments<Q> {
-    /// Encodes arguments. If they break a bound of their type, encoding the returned value fails, and so does
+    /// Encodes arguments. If the arguments break a bound, encoding the returned value fails, and so does
     /// the call.
     #[must_use]
     pub fn new(args: &Q::Args<'_>) -> Self {
@@ -213,7 +213,7 @@ impl<'r, Q: BorrowedProcedure> Answer<'r, Q> {
     /// Encodes the result. The borrow ends with this call.
     ///
     /// # Errors
-    /// [`Reject::SystemError`] if the result breaks a bound of its type.
+    /// [`Reject::SystemError`] if the result cannot be encoded.
     pub fn with(self, result: &Q::Res<'_>) -> Result<Answered, Reject> {
         result.encode(self.reply).map_err(|_| Reject::SystemError)?;
         Ok(Answered(()))

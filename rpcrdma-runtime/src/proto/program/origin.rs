@@ -29,13 +29,13 @@ struct Extension<T: ?Sized = dyn Any + Send + Sync> {
 }
 
 impl Extensions {
-    /// Adds a value. It replaces an earlier value of the same type.
+    /// Adds a value, which hides earlier values of the same type.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(self, value: T) -> Self {
         Extensions(Some(Arc::new(Extension { before: self, value })))
     }
 
-    /// Returns the value of this type.
+    /// Returns the last added value of this type, if any.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         let mut extensions = self;

@@ -32,8 +32,8 @@ pub struct BackwardRequester {
 }
 
 impl BackwardResponder {
-    /// Creates the engine of a new connection with its Receives, one for each of the
-    /// [`Config::backward_credits`] that it grants.
+    /// Creates the engine of a new connection with its Receives: one for each of the
+    /// [`Config::backward_credits`] that it grants, and one for an unsolicited message.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated) -> Self {
         BackwardResponder {
@@ -42,8 +42,8 @@ impl BackwardResponder {
         }
     }
 
-    /// Handles a completion of the provider, or returns it if it belongs to the connection's requester. Also
-    /// returns [`Completion::Closed`], which both engines handle.
+    /// Handles a completion of the provider, or returns the completion if it belongs to the requester of the
+    /// connection. Also returns [`Completion::Closed`], which both engines handle.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
         match &completion {
@@ -68,12 +68,12 @@ impl BackwardResponder {
         }
     }
 
-    /// Returns the next action for the provider.
+    /// Returns the next action for the provider, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.responder.poll_action()
     }
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<ResponderEvent> {
         self.responder.poll_event()
     }
@@ -84,8 +84,8 @@ impl BackwardResponder {
         self.responder.has_work()
     }
 
-    /// Sends a call's reply. If it does not fit inline, the server gets ERR_CHUNK. Returns how the call and
-    /// its reply are transferred, or `None` if the reply is rejected.
+    /// Sends a call's reply. If the reply is too long, the server gets ERR_CHUNK. Returns how the call and
+    /// its reply are transferred, or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.responder.reply(key, message)
     }
@@ -101,7 +101,7 @@ impl BackwardResponder {
         self.responder.in_progress()
     }
 
-    /// Returns the number of calls answered with RDMA_ERROR.
+    /// Returns the number of calls dropped or answered with RDMA_ERROR.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.responder.refused()
@@ -127,8 +127,8 @@ impl BackwardRequester {
         self.ready
     }
 
-    /// Handles a completion of the provider, or returns it if it belongs to the connection's responder. Also
-    /// returns [`Completion::Closed`], which both engines handle.
+    /// Handles a completion of the provider, or returns the completion if it belongs to the responder of the
+    /// connection. Also returns [`Completion::Closed`], which both engines handle.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
         match &completion {
@@ -150,12 +150,12 @@ impl BackwardRequester {
         }
     }
 
-    /// Returns the next action for the provider.
+    /// Returns the next action for the provider, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         if self.ready { self.requester.poll_action() } else { None }
     }
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.requester.poll_event()
     }
@@ -166,9 +166,9 @@ impl BackwardRequester {
         self.requester.has_event() || self.ready && self.requester.has_work()
     }
 
-    /// Submits a call, which starts as soon as a credit is free. It fails with [`TransportError::NotReady`]
-    /// if the client has not announced support, and with [`TransportError::Unsendable`] if it does not fit
-    /// inline. No memory is offered for its reply.
+    /// Submits a call, which starts as soon as a credit is free. The call fails with
+    /// [`TransportError::NotReady`] if the client has not announced support. It fails with
+    /// [`TransportError::Unsendable`] if it does not fit inline. No memory is offered for its reply.
     pub fn submit(&mut self, message: Message) -> CallId {
         if self.ready {
             self.requester.submit(OutgoingCall { message, reply: super::ReplyResources::default() })
@@ -182,7 +182,7 @@ impl BackwardRequester {
         self.requester.limit(client);
     }
 
-    /// Abandons the call. If it was sent, its credit stays in use until the client replies.
+    /// Abandons the call. If the call was sent, its credit stays in use until the client replies.
     pub fn cancel(&mut self, call: CallId) {
         self.requester.cancel(call);
     }

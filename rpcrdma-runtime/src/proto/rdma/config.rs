@@ -5,7 +5,7 @@ use crate::wire::rdma::MessageLimits;
 /// How to send a call that does not fit inline even with its items in Read chunks (RFC 8166 section 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LongCall {
-    /// The whole stream in a Position-Zero Read chunk. Every known responder supports it.
+    /// The whole stream in a Position-Zero Read chunk. Every known responder supports this form.
     #[default]
     Whole,
     /// The reduced stream in a Position-Zero Read chunk, and each item in a Read chunk of its own. Falls back

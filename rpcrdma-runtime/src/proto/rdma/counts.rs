@@ -4,9 +4,9 @@ use crate::wire::rdma::ChunkLists;
 
 counts! {
     /// How answered calls and their replies were transferred. Client and server use the same names. Lengths
-    /// are in bytes. They include padding only if it was sent.
+    /// are in bytes, and include padding only if the padding was sent.
     pub struct TrafficCounts {
-        /// Calls with a reply. Each has exactly one of the three call forms and at least one reply form.
+        /// Calls with a reply. Each call has exactly one of the three call forms and at least one reply form.
         pub calls: "calls",
         /// Inline calls without Read chunks.
         pub inline_calls: "inline calls",
@@ -16,7 +16,7 @@ counts! {
         pub long_calls: "long calls",
         /// Inline replies with no data in Write chunks.
         pub inline_replies: "inline replies",
-        /// Replies with items in Write chunks. Some of them also use the Reply chunk.
+        /// Replies with items in Write chunks. Some of these replies also use the Reply chunk.
         pub chunked_replies: "replies with Write chunks",
         /// Replies with their stream in the Reply chunk.
         pub long_replies: "long replies",
@@ -52,7 +52,7 @@ counts! {
         pub room: "ERR_CHUNK because the reply did not fit",
         /// Retransmitted calls whose RDMA Reads or Writes ended an earlier connection: ERR_CHUNK (R178).
         pub fatal: "ERR_CHUNK for the end of a connection",
-        /// Calls without a reply, because the server is stopping or the message is not a call.
+        /// Calls without a reply, for example because the server is stopping or the message is not a call.
         pub unanswered: "calls without an answer",
     }
 }

@@ -1,5 +1,4 @@
-//! The limits that the peers of a connection announce to each other while it is open (RFC 5666
-//! section 6).
+//! The limits that the peers of an open connection announce to each other (RFC 5666 section 6).
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +24,7 @@ impl PeerLimits {
 
 /// The RPC-over-RDMA connection of a call, which its handler finds in
 /// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). It contains the local limits
-/// and those that the caller announces. Clones refer to the same connection.
+/// and the limits that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<LinkState>);
 
@@ -39,7 +38,7 @@ struct LinkState {
 }
 
 impl Link {
-    /// Creates a link with the local maximum message size and the local number of outstanding RDMA Reads.
+    /// Creates a link with the local limits and the negotiated parameters.
     #[must_use]
     pub fn new(own: PeerLimits, negotiated: Negotiated) -> Self {
         Link(Arc::new(LinkState { own, negotiated, announced: AtomicU64::new(u64::MAX) }))

@@ -10,7 +10,7 @@ use crate::proto::work::{RegionPart, Segment};
 use crate::wire::rdma::ReadSegment;
 use crate::xdr::{Item, Placed, Received, pad_len};
 
-/// The data of a call that must be fetched.
+/// A call whose Read chunks are being fetched.
 #[derive(Debug)]
 pub(super) struct Fetch {
     /// The stream, if it is inline.
@@ -48,7 +48,7 @@ impl Fetch {
     /// for RDMA_NOMSG.
     ///
     /// # Errors
-    /// Returns a description of the defect. The call is answered with ERR_CHUNK.
+    /// Returns a description of the defect. The responder then rejects the call with ERR_CHUNK.
     pub(super) fn new(reads: &[ReadSegment], payload: Option<Bytes>) -> Result<Self, &'static str> {
         let mut by_position: BTreeMap<u32, Vec<Segment>> = BTreeMap::new();
         for read in reads {

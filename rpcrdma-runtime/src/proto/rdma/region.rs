@@ -45,7 +45,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns the handle if the region is a sink.
+    /// Returns the handle if the region is an advertised sink.
     pub(super) fn sink(&self) -> Option<u32> {
         match (self.role, &self.state) {
             (Role::Write(_) | Role::Reply, RegionState::Advertised(segment)) => Some(segment.handle),

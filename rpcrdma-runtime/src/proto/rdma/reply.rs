@@ -22,7 +22,7 @@ pub(super) struct ReplyPlan {
     pub(super) stream: u64,
 }
 
-/// A part of a reply does not fit into the memory that its call offered.
+/// The part of a reply that does not fit into the memory that its call offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom {
     /// The destination of this part.
@@ -36,7 +36,7 @@ pub struct NoRoom {
 /// The destination of a part of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The message, because the call offered no Reply chunk.
+    /// The inline message, because the call offered no Reply chunk or the header is too long to use one.
     Inline,
     /// A Write chunk.
     WriteChunk,
@@ -59,7 +59,7 @@ impl fmt::Display for Place {
 /// item before they are placed.
 ///
 /// # Errors
-/// [`NoRoom`]: the call is answered with ERR_CHUNK.
+/// [`NoRoom`]: the responder then rejects the call with ERR_CHUNK.
 pub(super) fn place(
     message: Message,
     offered: ChunkLists,

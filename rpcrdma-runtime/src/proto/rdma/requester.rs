@@ -38,7 +38,7 @@ pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
 /// The token of error replies to backward calls.
 const BACKWARD_ERROR: Token = Token(1 << 62);
 /// The number of bits below the XID in all other tokens. These bits contain the index of a region. In the
-/// token of a Send, all of them are set.
+/// token of a Send, all these bits are set.
 const REGION_BITS: u32 = 24;
 const SEND: u64 = (1 << REGION_BITS) - 1;
 
@@ -93,7 +93,7 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// Creates the requester of a new connection with its first Receives: one for each outstanding reply, and
+    /// Creates the requester of a new connection with its first Receives: one for each requested credit, and
     /// one for an unsolicited message.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated, max_region: u32) -> Self {
@@ -186,12 +186,12 @@ impl Requester {
         self.discarded
     }
 
-    /// Returns the next action for the provider.
+    /// Returns the next action for the provider, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.events.pop_front()
     }
@@ -230,8 +230,8 @@ impl Requester {
         CallId::new(self.submitted, message).0
     }
 
-    /// Abandons the call: no event follows. Its memory stays with the provider until it is fenced, and its
-    /// credit stays in use until the call completes (RFC 8166 section 4.4.1). A queued call is never sent.
+    /// Abandons the call: no event follows. Its memory stays with the provider until fenced, and its credit
+    /// stays in use until the call completes (RFC 8166 section 4.4.1). A queued call is never sent.
     pub fn cancel(&mut self, call: CallId) {
         self.queue.retain(|(queued, _)| *queued != call);
         self.events
@@ -270,8 +270,8 @@ impl Requester {
         self.closing.is_some()
     }
 
-    /// Times out a call. It keeps its credit until its reply arrives or the connection ends: a call is never
-    /// retransmitted on the same connection (RFC 8166 section 4.3.1). Its sinks are fenced. Its sources stay
+    /// Times out a call. The call keeps its credit until its reply arrives or the connection ends: a call is
+    /// never retransmitted on the same connection. The sinks of the call are fenced. Its sources stay
     /// registered, since their content cannot change and the responder may still run the call.
     ///
     /// Closes the connection if the provider cannot fence the memory of the call, or if timed-out calls hold
@@ -527,9 +527,9 @@ impl Requester {
         self.actions.push_back(Action::PostReceives { count: 1 });
     }
 
-    /// Rejects a backward call with chunks; here the local peer is the responder (RFC 8167 section 5.3). Its
-    /// Receive is posted again once the error is sent. A peer that sends and never reads therefore exhausts
-    /// the Receives rather than the local memory.
+    /// Rejects a backward call with chunks; here the local peer is the responder (RFC 8167 section 5.3). The
+    /// call's Receive is posted again once the error is sent. A peer that sends and never reads therefore
+    /// exhausts the Receives rather than the local memory.
     fn refuse_backward_call(&mut self, xid: u32) {
         let error = Header { xid, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
         let token = BACKWARD_ERROR;

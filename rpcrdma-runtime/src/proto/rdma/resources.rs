@@ -12,21 +12,22 @@ use crate::xdr::Size;
 /// Memory that a call offers for its reply (RFC 8166 sections 3.4.6 and 3.5.3). All lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyResources {
-    /// One Write chunk for each eligible item of the reply, each as large as the largest item.
+    /// The lengths of the Write chunks: one for each eligible item of the reply (at most 16), each as large
+    /// as the largest item.
     pub write_chunks: Vec<u32>,
-    /// The Reply chunk: as large as the largest reply without its items.
+    /// The length of the Reply chunk: the largest reply without the items that have a Write chunk.
     pub reply_chunk: Option<u32>,
     /// Memory for the first Write chunk, at least as large as the chunk.
     pub memory: Option<BytesMut>,
 }
 
-/// The maximum size of a chunk (RFC 8166 section 3.4.1).
+/// The maximum size of a chunk in bytes: XDR counts and positions in a stream have 32 bits.
 const MAX_CHUNK: u32 = u32::MAX;
 
 /// The reason why no memory can be offered for a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferError {
-    /// The reply has no upper bound. The binding must define one.
+    /// The reply has no upper bound. The binding must define a bound.
     Unbounded,
     /// An item of the reply, or the reply without its items, can exceed the maximum size of a chunk.
     TooLong {

@@ -89,7 +89,7 @@ pub struct Responder {
     too_large: Option<TooLarge>,
     /// The last reply that did not fit.
     no_room: Option<NoRoom>,
-    /// Answers that wait because the requester does not receive the preceding ones.
+    /// Answers that wait until the Send of an earlier answer completes.
     queued_answers: VecDeque<Answer>,
     /// Calls to reject on arrival ([`Responder::refuse_calls`]).
     fatal: BTreeSet<u32>,
@@ -100,7 +100,7 @@ pub struct Responder {
     suspects: Vec<u32>,
     /// The reusable memory of the last answer's RDMA Writes.
     spare_writes: Vec<(Segment, Bytes)>,
-    /// The outstanding Sends, and the bytes of their answers.
+    /// The sizes in bytes of the answers whose Sends are outstanding, oldest first.
     sending: VecDeque<u64>,
     /// The result of [`Responder::unsent_bytes`].
     unsent_bytes: u64,
@@ -124,11 +124,11 @@ struct CallState {
     xid: u32,
     lists: ChunkLists,
     traffic: Traffic,
-    /// Whether its Read chunks are counted in [`Responder::fetched`].
+    /// Whether the call's Read chunks are counted in [`Responder::fetched`].
     counted: bool,
-    /// Whether its RDMA Reads may start.
+    /// Whether the call's RDMA Reads may start.
     admitted: bool,
-    /// Its part of [`Responder::unsent_bytes`].
+    /// The call's part of [`Responder::unsent_bytes`].
     bytes: u64,
     /// The outstanding RDMA Reads, or `None` once the call runs.
     fetch: Option<Fetch>,
@@ -157,7 +157,7 @@ struct Answer {
     writes: Vec<(Segment, Bytes)>,
     message: Vec<Bytes>,
     invalidate: Option<u32>,
-    /// Its part of [`Responder::unsent_bytes`].
+    /// The answer's part of [`Responder::unsent_bytes`].
     bytes: u64,
 }
 
@@ -213,8 +213,8 @@ impl Responder {
     }
 
     /// Applies the limits that the requester announces (RFC 5666 section 6.2): the inline size of replies and
-    /// the number of outstanding RDMA Reads. If the requester allows no RDMA Reads, calls that wait for one
-    /// get ERR_CHUNK.
+    /// the number of outstanding RDMA Reads. If the requester allows no RDMA Reads, calls that wait for
+    /// an RDMA Read are rejected with ERR_CHUNK.
     pub fn limit(&mut self, requester: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
@@ -240,8 +240,8 @@ impl Responder {
         self.hold_from = from;
     }
 
-    /// Returns the next call that waits for [`Responder::admit`], and the total size of its Read, Write and
-    /// Reply chunks in bytes.
+    /// Returns the next call that waits for [`Responder::admit`], if any, and the total size of its Read,
+    /// Write and Reply chunks in bytes.
     pub fn poll_arrived(&mut self) -> Option<(CallKey, u64)> {
         self.awaiting_admission.pop_front()
     }
@@ -296,7 +296,7 @@ impl Responder {
         self.calls.len().saturating_add(self.queued_answers.len())
     }
 
-    /// Answers these calls with ERR_CHUNK, once each, if they arrive with chunks. They ended an earlier
+    /// Rejects these calls with ERR_CHUNK, once each, if they arrive with chunks. The calls ended an earlier
     /// connection of the same client (RFC 8166 section 4.5.3).
     pub fn refuse_calls(&mut self, xids: BTreeSet<u32>) {
         self.fatal = xids;
@@ -308,7 +308,7 @@ impl Responder {
     }
 
     /// Returns the calls whose RDMA Reads or Writes may have ended the connection. Valid once the connection
-    /// is closed, and non-empty only if the requester's provider ended it.
+    /// is closed, and non-empty only if the peer ended the connection with a Terminate.
     #[must_use]
     pub fn suspects(&self) -> &[u32] {
         &self.suspects
@@ -327,30 +327,30 @@ impl Responder {
         self.refusals_taken.saturating_add(self.refusals.sum())
     }
 
-    /// Returns true if an action or an event is pending.
+    /// Returns true if an action or an event is pending, or a call waits for [`Responder::poll_arrived`].
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.actions.is_empty() || !self.events.is_empty() || !self.awaiting_admission.is_empty()
     }
 
-    /// Returns the next action for the provider.
+    /// Returns the next action for the provider, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<ResponderEvent> {
         self.events.pop_front()
     }
 
-    /// Removes and returns the last call that exceeded
-    /// [`MessageLimits::max_transfer`](crate::wire::rdma::MessageLimits::max_transfer). It was answered with
-    /// ERR_CHUNK.
+    /// Removes and returns the last call, if any, that exceeded
+    /// [`MessageLimits::max_transfer`](crate::wire::rdma::MessageLimits::max_transfer). The call was rejected
+    /// with ERR_CHUNK.
     pub fn take_too_large(&mut self) -> Option<TooLarge> {
         self.too_large.take()
     }
 
-    /// Removes and returns the last reply that did not fit. Its call was answered with ERR_CHUNK.
+    /// Removes and returns the last reply, if any, that did not fit. Its call was rejected with ERR_CHUNK.
     pub fn take_no_room(&mut self) -> Option<NoRoom> {
         self.no_room.take()
     }
@@ -440,7 +440,7 @@ impl Responder {
         reading.chain(self.recent.iter().rev().take(awaited).filter_map(|xid| *xid)).collect()
     }
 
-    /// Returns the maximum grant. The requester may not have seen a lower one yet.
+    /// Returns the maximum grant. The requester may not have seen a lower grant yet.
     fn max_grant(&self) -> u32 {
         self.config.credits.max(1)
     }
@@ -463,14 +463,14 @@ impl Responder {
         }
     }
 
-    /// Answers with ERR_CHUNK (RFC 8166 section 4.5.2).
+    /// Rejects a call with ERR_CHUNK (RFC 8166 section 4.5.2).
     fn refuse_chunks(&mut self, xid: u32, why: &str, rule: Rule) {
         debug!(xid, why, "answered with ERR_CHUNK");
         let error = self.chunk_error(xid);
         self.refuse(Some((xid, error)), rule);
     }
 
-    /// Sends an answer, or queues the answer while the requester receives no answers. The Receive of a call
+    /// Sends an answer, or queues the answer while too many Sends are outstanding. The Receive of a call
     /// is posted again only with its answer. A requester that sends and never reads therefore exhausts the
     /// Receives rather than the local memory.
     fn answer(&mut self, answer: Answer) {
@@ -573,7 +573,7 @@ impl Responder {
         }
     }
 
-    /// Returns true if the limit allows the call's Read chunks, and counts them.
+    /// Returns true, and counts the call's Read chunks, if the limit allows them.
     fn may_fetch(&mut self, key: u32) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.counted) else { return true };
         let after = self.fetched.saturating_add(call.fetched());
@@ -629,9 +629,9 @@ impl Responder {
         }
     }
 
-    /// Sends a call's reply. If it does not fit into the memory that the call offered, the requester gets
-    /// ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are transferred,
-    /// or `None` if the reply is not sent.
+    /// Sends a call's reply. If the reply does not fit into the memory that the call offered, the requester
+    /// gets ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are
+    /// transferred, or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.answer_call(key, message, |bytes| bytes, true)
     }
@@ -686,9 +686,9 @@ impl Responder {
         }
     }
 
-    /// Returns the handle of the call's chunks if there is only one and remote invalidation was negotiated
-    /// (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one of them for
-    /// longer.
+    /// Returns the handle of the call's chunks if all have the same handle and remote invalidation was
+    /// negotiated (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one of
+    /// them for longer.
     fn invalidates(&self, lists: &ChunkLists) -> Option<u32> {
         if !self.negotiated.remote_invalidation {
             return None;

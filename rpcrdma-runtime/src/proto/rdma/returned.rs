@@ -1,4 +1,4 @@
-//! Checks a reply's returned chunks against the offered ones, and collects their data.
+//! Checks a reply's returned chunks against the offered chunks, and collects their data.
 
 use bytes::BytesMut;
 

@@ -31,18 +31,18 @@ use crate::xdr::{Item, Message};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
-    /// recently used reply of the owner with the most entries. If the caller's owner would then have more
-    /// entries than every owner with replies, the call is not cached.
+    /// recently used reply of the owner with the most entries, or of its own owner if that owner would then
+    /// have the most. If there is no such reply, the call is not cached.
     pub max_entries: usize,
     /// Maximum size of all running calls in bytes (default 64 MiB). A cached call runs to completion even if
     /// its connection is lost. Further calls are not cached and end with their connection.
     pub max_running: u64,
     /// Maximum size of all cached replies in bytes, including items (default 16 MiB). A new reply evicts the
-    /// least recently used reply of the owner with the most cached bytes, which may be the new one. Replies
+    /// least recently used reply of the owner with the most cached bytes, which may be the new reply. Replies
     /// are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub max_bytes: usize,
-    /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies come from procedures that
-    /// only read, which may run again.
+    /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies usually come from procedures
+    /// that only read, which may run again.
     pub max_reply: usize,
     /// Lifetime of a reply since its last use (default 120 s). Later, the client may use the XID for another
     /// call.
@@ -73,19 +73,18 @@ pub const WAITERS: usize = 16;
 pub enum CacheLookup<W> {
     /// The call is new: run it, then call [`Duplicates::finish`]. The cache keeps the waiter until then.
     Run(Ticket),
-    /// The call is already running. The waiter is answered with the others. The oldest waiter may be
-    /// displaced.
+    /// The call is already running. All its waiters get the same reply. The oldest waiter may be displaced.
     Joined {
         /// The displaced waiter, which gets no reply.
         left: Option<W>,
     },
     /// The call was already answered: replay this reply.
     Kept(W, Message),
-    /// The cache is full, by entries or by bytes: run the call without the cache.
+    /// The cache is full, or the running calls are too large: run the call without the cache.
     Uncached(W),
 }
 
-/// A running call. It must be passed to [`Duplicates::finish`], even if the call fails.
+/// A running call. Pass the ticket to [`Duplicates::finish`], even if the call fails.
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket {
@@ -230,7 +229,7 @@ impl<W> Duplicates<W> {
         CacheLookup::Run(Ticket { entry, size })
     }
 
-    /// Completes a call and caches its reply, if any. Returns all waiters in the order of their arrival.
+    /// Completes a call and caches its reply, if the limits allow it. Returns all waiters in arrival order.
     /// `now` is as in [`Duplicates::begin`].
     pub fn finish(&mut self, ticket: Ticket, reply: Option<&Message>, now: Duration) -> Vec<W> {
         let Ticket { entry: number, size } = ticket;
@@ -290,7 +289,8 @@ fn length(reply: &Message) -> usize {
     items.fold(reply.stream.len(), usize::saturating_add)
 }
 
-/// Returns the size of a cached copy in bytes. Includes the list of items, which may be many and short.
+/// Returns the size of a cached copy in bytes. Includes the list of items, since there may be many short
+/// items.
 fn cached_size(reply: &Message) -> usize {
     size_of_val(&reply.items[..]).saturating_add(length(reply))
 }

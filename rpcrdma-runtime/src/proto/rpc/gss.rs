@@ -163,7 +163,7 @@ impl GssError {
         GssError { major, minor, text: None }
     }
 
-    /// Returns true if a new context would help.
+    /// Returns true if the context or the credentials have expired, so that a new context may help.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         [GssError::CREDENTIALS_EXPIRED.major, GssError::CONTEXT_EXPIRED.major].contains(&self.major)
@@ -183,7 +183,7 @@ pub enum GssFailure {
     /// The server's context creation violates RFC 2203.
     #[error("the server violates RFC 2203: {0}")]
     Protocol(&'static str),
-    /// A reply does not come from the server, or was modified. The call may have been executed.
+    /// The verifier of a reply is invalid, so the reply may be forged. The call may have been executed.
     #[error("the reply cannot be verified: it may be forged or modified")]
     Unverified,
     /// The protected data belongs to another call.
@@ -195,7 +195,7 @@ pub enum GssFailure {
     /// The context expired before the call was sent: a new context is needed.
     #[error("the security context has expired")]
     Expired,
-    /// The arguments break a bound of their type.
+    /// The arguments, or a token, exceed a bound.
     #[error("the arguments cannot be encoded: {0}")]
     Encode(#[source] xdr::Error),
     /// The server answered without a result.

@@ -21,7 +21,7 @@ counts! {
         pub garbage_arguments: "GARBAGE_ARGS",
         /// SYSTEM_ERR.
         pub system_error: "SYSTEM_ERR",
-        /// No reply: the message is not a call, or its handler was stopped.
+        /// No reply, for example because the message is not a call or its handler was stopped.
         pub nothing: "without an answer",
     }
 }

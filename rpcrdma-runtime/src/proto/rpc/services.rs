@@ -64,7 +64,7 @@ impl Services {
 
     /// Returns true if a call uses the duplicate-request cache ([`Service::is_cached`]). Calls of unknown
     /// programs and NULL calls have no effect and bypass the cache. Over RPCSEC_GSS, NULL creates contexts
-    /// and uses up sequence numbers, so it uses the cache.
+    /// and uses up sequence numbers, so NULL calls use the cache.
     #[must_use]
     pub fn is_cached(&self, call: &CallHeader) -> bool {
         let has_effect =
@@ -73,7 +73,7 @@ impl Services {
     }
 
     /// Returns the authenticated caller of an RPCSEC_GSS call, in the mechanism's format. Returns `None` for
-    /// other calls, and while a context is created.
+    /// other calls, while a context is created, and without an RPCSEC_GSS server.
     ///
     /// # Errors
     /// If the caller is not authentic, returns the error with which [`Services::run`] rejects the call.
@@ -84,7 +84,7 @@ impl Services {
         }
     }
 
-    /// Answers a message if it is a call ([`Services::run`]).
+    /// Parses a message, runs its call ([`Services::run`]) and returns the reply, if any.
     pub async fn answer(&self, message: &Received, origin: impl Into<Origin>) -> Option<Message> {
         let reply = match RpcCall::parse(message.clone()) {
             Ok(call) => self.run(call, origin.into()).await,
@@ -93,8 +93,8 @@ impl Services {
         reply.map(|reply| reply.message)
     }
 
-    /// Runs a call and returns its reply, if any. Moves all items out of the stream unless the call's
-    /// credential forbids it.
+    /// Runs a call and returns its reply, if any. Moves all items out of the reply's stream unless the call's
+    /// credential forbids reduction.
     pub async fn run(&self, mut call: RpcCall, origin: Origin) -> Option<RpcReply> {
         if let (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) =
             (&self.gss, &call.header.credential)

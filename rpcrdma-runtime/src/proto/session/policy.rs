@@ -21,7 +21,8 @@ pub struct Policy {
     /// then closes no connection, and a lost connection is replaced at once or after the backoff. Intended
     /// for clients that accept backward-direction calls (RFC 8167 section 5.4).
     pub keep: bool,
-    /// What to do when a connection with outstanding calls ends. `None` fails its calls and ends the session.
+    /// How to replace a lost connection. With `None`, the end of the connection fails all calls and ends the
+    /// session.
     pub reconnect: Option<Reconnect>,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -52,9 +53,9 @@ impl Default for Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnect {
     /// Whether to retransmit a sent call on the new connection, with the same XID and the same bytes (default
-    /// true). The server may then run it twice, unless it has a duplicate-request cache. A call that must not
-    /// run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call that was
-    /// not sent yet always waits for the new connection.
+    /// true). The server may then run the call twice, unless it has a duplicate-request cache. A call that
+    /// must not run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call
+    /// that was not sent yet always waits for the new connection.
     pub retransmit: bool,
     /// The maximum number of connections on which a call is sent (default 5, at least 1). The limit stops a
     /// call that ends every connection, so that other calls proceed.
@@ -91,8 +92,8 @@ pub struct Backoff {
     pub factor: u32,
     /// The maximum delay (default 30 s, as in Linux).
     pub max: Duration,
-    /// The random part of each delay, in percent (default 50: between half of the delay and all of it). It
-    /// keeps the clients of a restarted server from reconnecting at the same moment.
+    /// The random part of each delay, in percent (default 50: between half of the delay and all of it).
+    /// Jitter keeps the clients of a restarted server from reconnecting at the same moment.
     pub jitter: u32,
     #[doc(hidden)]
     pub non_exhaustive: (),

@@ -6,7 +6,7 @@ use super::SessionCall;
 use crate::proto::call::{CallId, RequesterEvent, TransportError};
 use crate::proto::work::CloseReason;
 
-/// The requester of one connection, for a [`Session`](super::Session). Once closed, it stays closed:
+/// The requester of one connection, for a [`Session`](super::Session). A closed requester stays closed:
 /// later calls are sent on another connection.
 pub trait SessionRequester {
     /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless the call
@@ -43,7 +43,7 @@ pub trait SessionRequester {
     /// Returns true if the connection is closed or closing and accepts no more calls.
     fn is_closing(&self) -> bool;
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     fn poll_event(&mut self) -> Option<RequesterEvent>;
 
     /// Returns true if an action or an event is pending.

@@ -32,7 +32,7 @@ pub enum DdpHeader {
         last: bool,
         /// The octet reserved for RDMAP: its version and opcode.
         control: u8,
-        /// Four octets reserved for RDMAP: the STag to invalidate.
+        /// Four octets reserved for RDMAP: in a Send with Invalidate, the STag to invalidate.
         word: u32,
         /// Queue number.
         queue: u32,

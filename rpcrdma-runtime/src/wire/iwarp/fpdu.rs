@@ -42,7 +42,7 @@ pub const fn padding(ulpdu: usize) -> usize {
     ulpdu.wrapping_add(LENGTH_LEN).wrapping_neg() & 3
 }
 
-/// Returns the ULPDU of a complete FPDU. The size of `octets` must be the one that [`len`] returned.
+/// Returns the ULPDU of a complete FPDU. The size of `octets` must be the size that [`len`] returned.
 ///
 /// # Errors
 /// [`FpduError::Crc`] if `crc` is set and the CRC does not match, or if `octets` is incomplete.

@@ -67,13 +67,13 @@ impl Markers {
         (piece, rest)
     }
 
-    /// Advances by a number of octets, to the start of an FPDU.
+    /// Advances past octets that precede the next FPDU.
     pub fn skip(&mut self, octets: usize) {
         self.pass(octets);
     }
 
     /// Removes the markers of a complete FPDU and appends the rest to `plain`. The size of `fpdu` must be the
-    /// one that [`Markers::fpdu_len`] returned.
+    /// size that [`Markers::fpdu_len`] returned.
     ///
     /// # Errors
     /// - [`FpduError::Crc`] if `crc` is set and the CRC does not match.

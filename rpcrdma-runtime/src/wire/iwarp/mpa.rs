@@ -2,7 +2,7 @@
 //!
 //! A frame is read in two steps, so that no unchecked length from the peer determines an allocation. First,
 //! [`HEADER_LEN`] octets are parsed as a [`FrameHeader`], which rejects a length above [`MAX_PRIVATE_DATA`].
-//! Then the private data of this length is read. In an enhanced frame, it starts with the [`ReadDepths`].
+//! Then the private data of this length is read. In an enhanced frame, the data starts with [`ReadDepths`].
 
 /// Size of a frame's fixed part in octets, before its private data.
 pub const HEADER_LEN: usize = 20;
@@ -151,7 +151,7 @@ pub struct ReadDepths {
     pub ird: u16,
     /// ORD: the maximum number of Reads that the sender has outstanding; at most [`NOT_NEGOTIATED`].
     pub ord: u16,
-    /// A: the sender requires the peer-to-peer model: after the reply, the initiator sends a ready-to-receive
+    /// A: the sender requires the peer-to-peer model. After the reply, the initiator sends a ready-to-receive
     /// (RTR) message before all other messages.
     pub peer_to_peer: bool,
     /// B: a zero-length Send can be the RTR message.

@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(code(&[]), None);
     }
 
-    /// The codes are from RFC 5040 figure 9, RFC 5041 section 7.2 and RFC 5044 section 8.
+    /// The codes are from RFC 5040 figure 9, RFC 5041 section 7.2, RFC 5044 section 8 and RFC 6581.
     ///
     /// Requirement: R559, R613
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Includes the codes of RFC 6581. An unspecified error (255) has no description.
+    /// Includes the codes of RFC 6581. An unspecified error (255) needs no description.
     #[test]
     fn only_codes_of_the_rfcs_are_known_and_all_are_described() {
         let known: [((u8, u8), &[u8]); 6] = [

@@ -17,9 +17,9 @@ const SEGMENT: usize = 16;
 const READ_SEGMENT: usize = 20;
 
 /// Determines the direction of a message on a connection where both peers send calls. Uses the RPC message
-/// after the header. An error without an RPC message answers a call, and a Position-Zero Read chunk contains
-/// a call. Returns `None` if the direction is unknown: an unsupported version, an invalid header, an obsolete
-/// type, or a message without a call or a reply.
+/// after the header. An RDMA_ERROR is always a reply, and a Position-Zero Read chunk contains a call. Returns
+/// `None` if the direction is unknown: an unsupported version, an invalid header, an obsolete type, or a
+/// message without a call or a reply.
 #[must_use]
 pub fn direction(message: &[u8]) -> Option<Direction> {
     let mut reader = Reader::from_slice(message);

@@ -56,7 +56,7 @@ pub enum ErrorBody {
 /// How a responder handles a message that is not a valid call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Drop it, for this reason.
+    /// Drop the message, for this reason.
     Discard(&'static str),
     /// Reply with RDMA_ERROR, ERR_VERS and the received version (RFC 8166 section 4.5.1).
     Version {
@@ -85,14 +85,14 @@ pub struct TooLarge {
     pub bytes: u64,
     /// The limit.
     pub max: u64,
-    /// The program and the procedure, unless the RPC header is in a Read chunk.
+    /// The numbers of the call, or `None` if its RPC header is in a Read chunk or is invalid.
     pub call: Option<CallNumbers>,
 }
 
 /// How a requester handles a message that is not a valid reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyRefusal {
-    /// Drop it, for this reason.
+    /// Drop the message, for this reason.
     Discard(&'static str),
     /// Fail the call with this XID, if outstanding.
     Fail {
@@ -101,11 +101,11 @@ pub enum ReplyRefusal {
         /// The reason.
         why: String,
     },
-    /// The message is a call of the peer's responder (RFC 8167), which this requester does not support.
+    /// The message is a backward call of the server (RFC 8167), which this requester does not support.
     BackwardCall {
         /// The received XID.
         xid: u32,
-        /// Whether the call has chunks. A call with chunks is answered with ERR_CHUNK, and any other call is
+        /// Whether the call has chunks. A call with chunks is rejected with ERR_CHUNK, and any other call is
         /// dropped.
         chunks: bool,
     },
@@ -159,7 +159,7 @@ impl Header {
     }
 }
 
-/// Encodes the answer to a message of another version: ERR_VERS with the received version in its header (RFC
+/// Encodes the reply to a message of another version: ERR_VERS with the received version in its header (RFC
 /// 8166 section 4.5.1).
 #[must_use]
 pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
@@ -193,7 +193,7 @@ fn fixed(message: &[u8]) -> Option<Fixed> {
     Some(Fixed { xid, version, kind })
 }
 
-/// Header types whose bodies are never parsed.
+/// Header types that are checked before the header is parsed.
 const MSGP: u32 = xdr::RdmaProc::Msgp as u32;
 const DONE: u32 = xdr::RdmaProc::Done as u32;
 const ERROR: u32 = xdr::RdmaProc::Error as u32;

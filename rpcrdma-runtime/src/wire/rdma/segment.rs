@@ -3,11 +3,11 @@ use core::fmt;
 /// A range of a peer's registered memory (RFC 8166 section 3.4.3): a plain segment of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Segment {
-    /// The handle (an STag, an R_key) under which the memory is registered.
+    /// The handle (an STag or an R_key) under which the memory is registered.
     pub handle: u32,
     /// Length of the range in bytes.
     pub length: u32,
-    /// Start of the range. Opaque to the remote peer, which only adds to this value (RFC 8166 section 4.1.1).
+    /// Start of the range: an offset or an address. The remote peer only adds to this value.
     pub offset: u64,
 }
 

@@ -10,7 +10,7 @@ use crate::xdr::{Error, XdrString, from_bytes, to_bytes};
 pub const MAX_AUTH_BYTES: u32 = xdr::MAX_AUTH_BYTES;
 /// Maximum size of the AUTH_SYS machine name in bytes (RFC 5531 appendix A).
 pub const MAX_MACHINE_NAME: usize = 255;
-/// Maximum number of AUTH_SYS groups besides the first (RFC 5531 appendix A).
+/// Maximum number of additional AUTH_SYS groups (RFC 5531 appendix A).
 pub const MAX_GIDS: usize = 16;
 
 const AUTH_NONE: u32 = 0;
@@ -33,15 +33,16 @@ pub enum Credential {
     Other {
         /// The flavor's number.
         flavor: u32,
-        /// Its body, at most 400 bytes.
+        /// The credential's body, at most 400 bytes.
         body: Bytes,
     },
 }
 
 impl Credential {
     /// Returns true if items may be moved out of messages with this credential and out of their replies. The
-    /// integrity and privacy services of RPCSEC_GSS forbid it, since they protect arguments and results as a
-    /// whole (RFC 8166 section 8.2.2.3). An RPCSEC_GSS credential without a valid service also forbids it.
+    /// integrity and privacy services of RPCSEC_GSS forbid reduction, since they protect arguments and
+    /// results as a whole (RFC 8166 section 8.2.2.3). Returns false for an RPCSEC_GSS credential without a
+    /// valid service.
     #[must_use]
     pub fn allows_reduction(&self) -> bool {
         match self {
@@ -82,7 +83,7 @@ pub struct AuthSys {
 pub struct Verifier {
     /// The flavor's number.
     pub flavor: u32,
-    /// Its body, at most 400 bytes.
+    /// The verifier's body, at most 400 bytes.
     pub body: Bytes,
 }
 
@@ -111,10 +112,10 @@ pub enum AuthStat {
     RejectedVerifier,
     /// AUTH_TOOWEAK: rejected for security reasons.
     TooWeak,
-    /// RPCSEC_GSS_CREDPROBLEM: the context is unknown, or its checksum is wrong. The client must create a new
+    /// RPCSEC_GSS_CREDPROBLEM: the context is unknown, or the verifier is wrong. The client must create a new
     /// context.
     GssCredentialProblem,
-    /// RPCSEC_GSS_CTXPROBLEM: the context has expired. The client must create a new context.
+    /// RPCSEC_GSS_CTXPROBLEM: the context has expired or fails. The client must create a new context.
     GssContextProblem,
     /// Any other value.
     Other(i32),
@@ -151,7 +152,7 @@ impl From<i32> for AuthStat {
 }
 
 /// # Errors
-/// Fails if the machine name, the groups or the body exceeds its bound.
+/// Fails if the machine name or the list of groups exceeds its bound. Encoding the result checks the body.
 pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> {
     let (flavor, body) = match credential {
         Credential::None => (AUTH_NONE, Bytes::new()),

@@ -15,7 +15,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// Returns the type given by the word after the XID, or `None` if this word is neither type.
+    /// Returns the type given by the word after the XID, or `None` if this word is missing or invalid.
     #[must_use]
     pub fn of(message: &[u8]) -> Option<Self> {
         let mut reader = Reader::from_slice(message);
@@ -72,14 +72,14 @@ impl CallNumbers {
 /// The reason why a message is not a valid call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallRefusal {
-    /// A reply, or a message too short to determine its type: it cannot be answered.
+    /// The message is not a call, or is too short to determine its type: no reply is possible.
     NotACall,
     /// RPC_MISMATCH: the message has another version of RPC.
     RpcMismatch {
         /// The received XID.
         xid: u32,
     },
-    /// GARBAGE_ARGS: the call ends within its header.
+    /// GARBAGE_ARGS: the call ends before its credential.
     Truncated {
         /// The received XID.
         xid: u32,
@@ -178,7 +178,7 @@ impl RpcCall {
     /// Parses the header of a message.
     ///
     /// # Errors
-    /// Returns [`CallRefusal`], from which [`RpcReply::refuse`](super::RpcReply::refuse) creates the answer.
+    /// Returns [`CallRefusal`], from which [`RpcReply::refuse`](super::RpcReply::refuse) creates a reply.
     pub fn parse(message: Received) -> Result<Self, CallRefusal> {
         let mut reader = Reader::new(&message);
         let (header, verifier, unverified) = CallHeader::decode_verified(&mut reader)?;

@@ -1,7 +1,7 @@
 //! Record marking: RPC messages on a byte stream (RFC 5531 section 11).
 //!
-//! A record is one message. It consists of fragments. The word before a fragment contains the length of the
-//! fragment. The highest bit of this word marks the last fragment.
+//! A record is one message and consists of fragments. The word before a fragment contains the length of the
+//! fragment, and the highest bit of this word marks the last fragment.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error as ThisError;
@@ -12,7 +12,7 @@ const LAST: u32 = 1 << 31;
 /// Size of a fragment's mark in octets.
 const MARK: usize = 4;
 
-/// Returns the mark of a record of `len` octets in one fragment, or `None` if it is 2 GiB or longer.
+/// Returns the mark of a record of `len` octets in one fragment, or `None` if the record is 2 GiB or longer.
 #[must_use]
 pub fn record_mark(len: u64) -> Option<[u8; 4]> {
     let len = u32::try_from(len).ok().filter(|len| *len < LAST)?;

@@ -34,7 +34,7 @@ pub enum ReplyHeader {
     },
     /// RPC_MISMATCH.
     RpcMismatch,
-    /// A service rejected the call.
+    /// The call was rejected before or during its execution.
     Rejected(Reject),
 }
 
@@ -133,7 +133,7 @@ impl ReplyHeader {
 pub struct RpcReply {
     /// The status.
     pub status: ReplyHeader,
-    /// The header with the verifier, followed by the results after [`ReplyHeader::Success`].
+    /// The header with the verifier, followed by the results if the status is [`ReplyHeader::Success`].
     pub message: Message,
 }
 
@@ -152,13 +152,13 @@ impl RpcReply {
         Some(RpcReply { status, message: reply.into_message() })
     }
 
-    /// Creates the reply to a call that is not run, with the verifier of AUTH_NONE.
+    /// Creates the reply to a rejected call, with the verifier of AUTH_NONE. Always returns `Some`.
     #[must_use]
     pub fn reject(xid: u32, reject: Reject) -> Option<Self> {
         RpcReply::without_results(xid, ReplyHeader::Rejected(reject), &Verifier::default())
     }
 
-    /// Creates the answer to a message that is not a valid call. Returns `None` for
+    /// Creates the reply to a message that is not a valid call. Returns `None` for
     /// [`CallRefusal::NotACall`].
     #[must_use]
     pub fn refuse(refusal: CallRefusal) -> Option<Self> {

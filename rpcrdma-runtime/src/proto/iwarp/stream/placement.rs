@@ -1,7 +1,7 @@
 //! Receives the payload of a long FPDU directly at its destination, without a copy.
 //!
-//! Octets with an unchecked CRC are never visible. They are removed from a sink before it is returned, and a
-//! Read completes after the check of its last FPDU.
+//! Octets with an unchecked CRC are never visible. They are removed from a sink before the sink is returned,
+//! and a Read completes only after the check of its last FPDU.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -58,7 +58,7 @@ impl Placement {
         fpdu::CRC_LEN.saturating_add(padding).saturating_sub(self.trailer.len())
     }
 
-    /// Checks the CRC of the complete FPDU.
+    /// Returns true if the CRC of the complete FPDU is correct or not used.
     fn is_intact(&mut self) -> bool {
         let (Some(crc), Some((padding, sum))) = (&mut self.crc, self.trailer.split_last_chunk()) else {
             return true;
@@ -126,7 +126,7 @@ impl Stream {
         Some(rest)
     }
 
-    /// Handles octets of an FPDU that is received in place. Returns the octets after it.
+    /// Handles octets of an FPDU that is received in place. Returns the octets after the FPDU.
     pub(super) fn continue_placement<'a>(
         &mut self,
         mut placement: Box<Placement>,

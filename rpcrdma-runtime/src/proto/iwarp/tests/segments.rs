@@ -13,7 +13,7 @@ pub(super) struct Sent {
     pub(super) opcode: Opcode,
     pub(super) header: DdpHeader,
     pub(super) payload: Vec<u8>,
-    /// The length of its FPDU.
+    /// The length of the segment's FPDU.
     len: usize,
 }
 
@@ -323,7 +323,7 @@ fn crcs_are_checked_on_all_fpdus_or_none() {
 }
 
 /// The Reads of a region fill one buffer, which the last Read returns. An unfinished region is dropped when
-/// the next one starts.
+/// the next region starts.
 #[test]
 fn reads_of_one_region_return_one_buffer() {
     let mut pair = Pair::new(|_| {}, 5);

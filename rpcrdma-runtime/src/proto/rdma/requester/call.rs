@@ -39,7 +39,7 @@ pub(super) enum Phase {
 /// The outcome of a call once its memory is fenced.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The chunks of the reply, and its stream unless that is in the Reply chunk.
+    /// The chunks of the reply, and its stream unless the stream is in the Reply chunk.
     Reply {
         stream: Option<Bytes>,
         lists: ChunkLists,
@@ -133,8 +133,9 @@ impl CallState {
         })
     }
 
-    /// Completes a call whose connection ended. The provider has fenced its memory but does not identify the
-    /// regions. A reply that arrived earlier counts if no part of it is in that memory.
+    /// Completes a call whose connection ended. The provider has fenced the call's memory but does not
+    /// identify the regions. A reply that arrived earlier counts if all regions were already returned, or if
+    /// no part of the reply is in them.
     pub(super) fn into_outcome_after_close(
         self,
         reason: &CloseReason,

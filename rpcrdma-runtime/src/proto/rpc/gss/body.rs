@@ -6,7 +6,7 @@ use super::{GssContext, GssError, GssFailure, GssService};
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::xdr::{Decode, Encode, Reader, Reducer, Sink};
 
-/// Returns a reducer for the arguments or results to protect. It starts with the sequence number.
+/// Returns a reducer for the arguments or results to protect, which already contains the sequence number.
 pub(super) fn new(sequence: u32) -> Result<Reducer, GssFailure> {
     let mut body = Reducer::disabled();
     body.put_u32(sequence).map_err(GssFailure::Encode)?;

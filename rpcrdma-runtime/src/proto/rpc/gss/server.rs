@@ -31,7 +31,7 @@ pub struct GssServerOptions {
     /// dropped, and its client creates a new one.
     pub max_contexts: usize,
     /// Maximum number of contexts under construction (default 256). They are counted separately: anyone can
-    /// start one, but only the caller of a completed context is authenticated.
+    /// start a context, but only the caller of a completed context is authenticated.
     pub max_unfinished: usize,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -50,8 +50,8 @@ impl Default for GssServerOptions {
 }
 
 /// The RPCSEC_GSS server, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It
-/// creates contexts, authenticates callers and protects results. Servers that share it share the contexts: a
-/// context created over TCP is valid over RPC-over-RDMA.
+/// creates contexts, authenticates callers and protects results. RPC servers with the same `GssServer` share
+/// its contexts: a context created over TCP is valid over RPC-over-RDMA.
 ///
 /// ```
 /// use rpcrdma_runtime::{GssMechanism, GssServer, GssServerOptions, GssService, Services};
@@ -76,7 +76,7 @@ struct Context {
     window: SequenceWindow,
 }
 
-/// The answer to a client during context creation.
+/// The reply to a client during context creation.
 pub(super) struct InitReply {
     pub(super) result: xdr::RpcGssInitRes,
     pub(super) verifier: Verifier,
@@ -249,7 +249,7 @@ fn checksum(context: &dyn GssContext, message: &[u8]) -> Result<Verifier, GssErr
     Ok(Verifier { flavor: RPCSEC_GSS, body: context.get_mic(message)?.into() })
 }
 
-/// Returns the answer to a failed context creation.
+/// Returns the reply to a failed context creation.
 fn failed(error: GssError) -> InitReply {
     debug!(%error, "context creation failed");
     let result = xdr::RpcGssInitRes { gss_major: error.major, gss_minor: error.minor, ..Default::default() };

@@ -12,7 +12,7 @@ use crate::wire::rpc::{
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer, Size};
 
 /// A client's context with a server. The session does not assign sequence numbers. The caller assigns each
-/// call a unique number below 2^31, at most [`GssSession::window`] ahead of the oldest unanswered one.
+/// call a unique number below 2^31, at most [`GssSession::window`] above the lowest unanswered number.
 #[derive(Clone)]
 pub struct GssSession {
     context: Arc<dyn GssContext>,

@@ -85,7 +85,7 @@ impl GssServer {
     }
 }
 
-/// Processes a token.
+/// Returns the reply to a call that creates a context.
 fn process_token(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<RpcReply> {
     let (xid, mut args) = (call.header.xid, call.args());
     let token = xdr::RpcGssInitArg::decode(&mut args).and_then(|token| args.finish().map(|()| token));

@@ -59,14 +59,14 @@ impl<T> Table<T> {
         self.entries.insert(handle, Entry { used: self.now, value });
     }
 
-    /// Removes and returns a value.
+    /// Removes and returns a value, if the handle is known.
     pub(super) fn remove(&mut self, handle: &[u8]) -> Option<T> {
         let entry = self.entries.remove(handle)?;
         self.used.remove(&entry.used);
         Some(entry.value)
     }
 
-    /// Returns a value and marks it as used.
+    /// Returns a value and marks it as used, if the handle is known.
     pub(super) fn get(&mut self, handle: &[u8]) -> Option<&mut T> {
         let (own, entry) = self.entries.get_key_value(handle).map(|(own, entry)| (*own, entry.used))?;
         self.used.remove(&entry);
