@@ -21,9 +21,9 @@ counts! {
         /// Replies with their stream in the Reply chunk.
         pub long_replies: "long replies",
         /// Bytes of the calls' Sends, headers included.
-        pub call_bytes: "bytes of calls inline",
+        pub call_bytes: "bytes of inline calls",
         /// Bytes of the replies' Sends, headers included.
-        pub reply_bytes: "bytes of replies inline",
+        pub reply_bytes: "bytes of inline replies",
         /// Bytes in Read chunks, Position-Zero chunks included.
         pub read_bytes: "bytes read",
         /// Bytes in Write chunks and Reply chunks.
@@ -53,7 +53,7 @@ counts! {
         /// Retransmitted calls whose RDMA Reads or Writes ended an earlier connection: ERR_CHUNK (R178).
         pub fatal: "ERR_CHUNK for the end of a connection",
         /// Calls without a reply, for example because the server is stopping or the message is not a call.
-        pub unanswered: "calls without an answer",
+        pub unanswered: "calls without a reply",
     }
 }
 

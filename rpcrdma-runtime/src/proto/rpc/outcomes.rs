@@ -22,7 +22,7 @@ counts! {
         /// SYSTEM_ERR.
         pub system_error: "SYSTEM_ERR",
         /// No reply, for example because the message is not a call or its handler was stopped.
-        pub nothing: "without an answer",
+        pub nothing: "without a reply",
     }
 }
 

@@ -98,24 +98,24 @@ impl Code {
             (0 | 1, 0, _) => "catastrophic error of the peer",
             (0, 1, 0) | (1, 1, 0) => "no such STag",
             (0 | 1, 1, 1) => "out of the memory's bounds",
-            (0, 1, 2) => "access rights",
+            (0, 1, 2) => "access not permitted",
             (0, 1, 3) | (1, 1, 2) => "the STag belongs to another stream",
             (0, 1, 4) | (1, 1, 3) => "the offset wraps",
             (0, 1 | 2, 9) => "the STag cannot be invalidated",
-            (0, 2, 5) => "RDMAP version",
+            (0, 2, 5) => "unsupported RDMAP version",
             (0, 2, 6) => "unexpected opcode",
             (0, 2, 7 | 8) => "catastrophic error",
             (0, 2, 0xff) => "unspecified error",
-            (1, 1, 4) | (1, 2, 6) => "DDP version",
+            (1, 1, 4) | (1, 2, 6) => "unsupported DDP version",
             (1, 2, 1) => "no such queue",
             (1, 2, 2) => "no Receive is posted",
-            (1, 2, 3) => "message sequence number",
-            (1, 2, 4) => "message offset",
+            (1, 2, 3) => "wrong message sequence number",
+            (1, 2, 4) => "wrong message offset",
             (1, 2, 5) => "the message is longer than the Receive",
             (2, 0, 1) => "TCP stream lost",
-            (2, 0, 2) => "CRC",
-            (2, 0, 3) => "FPDU length",
-            (2, 0, 4) => "MPA request or reply",
+            (2, 0, 2) => "wrong CRC",
+            (2, 0, 3) => "invalid FPDU length",
+            (2, 0, 4) => "invalid MPA request or reply",
             (2, 0, 5) => "catastrophic error in MPA",
             (2, 0, 6) => "IRD too small",
             (2, 0, 7) => "no ready-to-receive message in common",
@@ -278,6 +278,6 @@ mod tests {
             assert_eq!(code.is_known(), expected, "{code:?}");
             assert!(!expected || number == 0xff || code.meaning() != "unknown error", "{code:?}");
         }
-        assert_eq!(Code::CRC.to_string(), "CRC (layer 2, type 0, code 0x02)");
+        assert_eq!(Code::CRC.to_string(), "wrong CRC (layer 2, type 0, code 0x02)");
     }
 }

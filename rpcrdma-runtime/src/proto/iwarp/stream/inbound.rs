@@ -250,15 +250,21 @@ impl Stream {
         let (header, payload) = match DdpHeader::parse(ulpdu) {
             Ok(parsed) => parsed,
             Err(DdpError::Short) => return fault(Code::FPDU_LENGTH, "an FPDU is shorter than its headers"),
-            Err(DdpError::Version { tagged: true }) => return fault(Code::TAGGED_VERSION, "a DDP segment"),
+            Err(DdpError::Version { tagged: true }) => {
+                return fault(Code::TAGGED_VERSION, "a DDP segment of an unsupported version");
+            }
             Err(DdpError::Version { tagged: false }) => {
-                return fault(Code::UNTAGGED_VERSION, "a DDP segment");
+                return fault(Code::UNTAGGED_VERSION, "a DDP segment of an unsupported version");
             }
         };
         let opcode = match Opcode::from_control(header.control()) {
             Ok(opcode) => opcode,
-            Err(RdmapError::Version) => return fault(Code::RDMAP_VERSION, "an RDMAP message"),
-            Err(RdmapError::Opcode(_)) => return fault(Code::UNEXPECTED_OPCODE, "an RDMAP message"),
+            Err(RdmapError::Version) => {
+                return fault(Code::RDMAP_VERSION, "an RDMAP message of an unsupported version");
+            }
+            Err(RdmapError::Opcode(_)) => {
+                return fault(Code::UNEXPECTED_OPCODE, "an RDMAP message with an unknown opcode");
+            }
         };
         self.inbound.fpdus = self.inbound.fpdus.saturating_add(1);
         match (opcode, header) {
