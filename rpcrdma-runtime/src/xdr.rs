@@ -54,7 +54,7 @@ pub(crate) use spare::{copied, keep_items, keep_pieces, pieces};
 pub use string::XdrString;
 
 /// The types of a union's discriminant: `i32`, `u32`, `bool` and every C-like enum that derives [`Xdr`]
-/// (RFC 4506 section 4.15). Also `i64` and `u64`, which some XDR compilers accept.
+/// (RFC 4506 section 4.15). `i64` and `u64` also implement it, because some XDR compilers accept them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the discriminant of a union",
     label = "not an integer, a bool or an enum",
@@ -124,7 +124,8 @@ pub trait Decode<'de>: Layout + Sized {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error>;
 }
 
-/// An owned type that can be encoded and decoded. Implemented for every type with [`Encode`] and [`Decode`].
+/// An owned type that can be encoded and decoded. Implemented for every type with [`Encode`] and, for all
+/// lifetimes, [`Decode`].
 pub trait Xdr: Encode + for<'de> Decode<'de> {}
 
 impl<T: Encode + for<'de> Decode<'de>> Xdr for T {}

@@ -63,7 +63,7 @@ impl Client {
     /// Connects with default options over iWARP in user space.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.
     pub async fn connect(address: impl ToAddress) -> Result<Self, ConnectError> {
         Client::connect_with(address, ClientOptions::default()).await
     }
@@ -71,7 +71,7 @@ impl Client {
     /// Connects over iWARP in user space.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.
     pub async fn connect_with(address: impl ToAddress, options: ClientOptions) -> Result<Self, ConnectError> {
         let connector = IwarpConnector::new(address.to_address(), options.iwarp.clone());
         Client::connect_via(connector, options).await
@@ -93,7 +93,7 @@ impl Client {
     /// Connects over TCP with default options, for servers without RDMA and programs without a binding.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.
     pub async fn connect_tcp(address: impl ToAddress) -> Result<TcpClient, ConnectError> {
         TcpClient::connect(address).await
     }
@@ -186,7 +186,8 @@ impl Client {
         self.handle.session().peer().negotiated
     }
 
-    /// Returns the server's address, or `None` before the first connection.
+    /// Returns the server's address. Returns `None` before the first connection, or if the transport has no
+    /// addresses.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.handle.session().peer().address

@@ -1,7 +1,7 @@
 //! A client's session and connection, shared by its callers and by the task that waits for the peer.
 //!
 //! Both are behind one lock. A caller submits its call and writes it to the connection on its own task
-//! ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages of the peer and for
+//! ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages from the peer and for
 //! timers, and wakes the callers whose calls have ended. A caller wakes the driver only to make a connection,
 //! to write output that the connection did not accept, or to set an earlier deadline. While other calls are
 //! outstanding, the driver writes: calls that are made together share one write.
@@ -49,11 +49,11 @@ pub(super) trait Outbound: Send + Sized + 'static {
 
     fn peer(&self) -> Self::Peer;
 
-    /// The addresses of the connection.
+    /// Returns the addresses of the connection.
     fn endpoints(&self) -> Endpoints;
 
     /// Sends as much as possible without waiting. Returns false if the driver must act before the next
-    /// message of the peer.
+    /// message from the peer.
     fn flush(&mut self, requester: &mut Self::Requester) -> bool;
 
     /// Polls the connection for messages. Returns ready if it made progress.
@@ -86,10 +86,10 @@ pub(super) trait SessionHandle: Submit {
     /// Fails all calls and closes the connection.
     fn close(&self);
 
-    /// The peer of the current or last connection.
+    /// Returns the peer of the current or last connection.
     fn peer(&self) -> Self::Peer;
 
-    /// The addresses of the current or last connection.
+    /// Returns the addresses of the current or last connection.
     fn endpoints(&self) -> Endpoints;
 
     /// Watches the client's progress.
@@ -117,7 +117,7 @@ pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, see
 
 /// Waits until the session has ended.
 pub(super) async fn ended(mut progress: watch::Receiver<Progress>) {
-    // If the runtime drops the driver, the channel closes, which ends the wait too.
+    // Fails only if the client is dropped, which also ends the session.
     let _ = progress.wait_for(|progress| progress.ended).await;
 }
 
@@ -298,7 +298,7 @@ impl<O: Outbound> State<O> {
     }
 
     /// Advances as far as possible without waiting. Returns false if the driver must act before the next
-    /// message of the peer.
+    /// message from the peer.
     fn advance(&mut self, now: Time) -> bool {
         let mut flushed = true;
         loop {
@@ -413,7 +413,7 @@ enum Step {
 }
 
 impl<O: Outbound> Driver<O> {
-    /// Sends as much as possible. Then wakes the callers whose calls have ended, or receives one message of
+    /// Sends as much as possible. Then wakes the callers whose calls have ended, or receives one message from
     /// the peer. Expired deadlines are handled first, so a peer that sends without pause cannot delay them.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let shared = &self.shared;

@@ -24,7 +24,7 @@ pub(super) enum Lookup {
     New(Ticket),
     /// Running: the receiver gets its reply.
     Running(oneshot::Receiver<Option<RpcReply>>),
-    /// Cached reply.
+    /// Executed: the cached reply.
     Answered(RpcReply),
     /// New, but the cache is full: the call runs without being cached.
     Uncached,
@@ -149,7 +149,7 @@ impl DuplicateCache {
         self.0.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns true if the cache tracks this procedure.
+    /// Returns true if the policy of the cache includes this procedure.
     pub(super) fn tracks(&self, call: &CallHeader) -> bool {
         self.0.options.policy.has(call.into())
     }

@@ -53,7 +53,7 @@ struct Shared<C: MessageTransport<P>, P: Program> {
     transport: C,
     mechanism: Arc<dyn GssMechanism>,
     service: GssService,
-    /// Held while a context is established, so that only one is established at a time.
+    /// Locked while a call establishes a context, so that concurrent calls share one context.
     context: tokio::sync::Mutex<Option<Arc<Context>>>,
     program: PhantomData<fn() -> P>,
 }
@@ -76,7 +76,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         }))
     }
 
-    /// Establishes the context over another transport to the same server. Long tokens suit TCP better (RFC
+    /// Establishes the context over another transport to the same server. TCP suits long tokens better (RFC
     /// 8166 section 8.2.2.1). The server must share its contexts between both addresses.
     ///
     /// # Errors

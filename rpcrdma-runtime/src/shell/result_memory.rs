@@ -7,7 +7,7 @@ use crate::xdr::{BytesMut, ItemMemory, Size};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultMemoryError {
-    /// The result has no eligible item.
+    /// The result has no eligible item, or another layer such as RPCSEC_GSS has encoded the call.
     #[error("the result has no eligible item for the supplied memory")]
     NoItem,
     /// The item may be larger than the memory.

@@ -1,4 +1,4 @@
-//! Captures (feature `capture`): the octets of each connection as TCP accepted or delivered them. Wireshark,
+//! Captures (feature `capture`): the octets that each connection sends and receives over TCP. Wireshark,
 //! tshark and `rpcrdma explain` read the file. Capturing needs no privileges and no network interface: the IP
 //! and TCP headers are built from the addresses.
 //!

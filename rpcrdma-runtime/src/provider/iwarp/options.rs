@@ -118,7 +118,8 @@ impl IwarpOptions {
     }
 }
 
-/// Returns the size of the largest FPDU that fits a TCP segment.
+/// Returns the size of the largest FPDU that fits a TCP segment. If the segment size is unknown, returns
+/// [`DEFAULT_FPDU`].
 pub(super) fn fpdu_in_segment(socket: &TcpStream) -> usize {
     segment_size(socket).unwrap_or(DEFAULT_FPDU) & !3
 }

@@ -91,13 +91,13 @@ impl BackwardClient {
         BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }
     }
 
-    /// Allows calls: the upper layer of the client has announced that it accepts them (RFC 8167 section 6).
+    /// Allows calls, once the client's upper layer has announced that it accepts them (RFC 8167 section 6).
     pub fn ready(&self) {
         self.shared.calls.ready();
     }
 
     /// Returns a client with another timeout for each call, including the wait for a credit (default 60 s).
-    /// A call that was sent and times out keeps its credit and does not affect the connection.
+    /// Over RDMA, a call that was sent and times out keeps its credit. The connection continues.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         BackwardClient { timeout, ..self }
@@ -110,7 +110,7 @@ impl BackwardClient {
         BackwardClient { credential, ..self }
     }
 
-    /// Returns the client's address.
+    /// Returns the client's address, or `None` if the transport has no addresses.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.shared.endpoints.peer

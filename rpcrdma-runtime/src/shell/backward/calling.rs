@@ -18,7 +18,7 @@ pub(in crate::shell) trait Backward: Send + 'static {
     /// Allows calls.
     fn ready(&mut self);
 
-    /// Sends a call at once or queues it. [`RequesterEvent::Done`] follows unless the call is cancelled.
+    /// Queues a call for sending. [`RequesterEvent::Done`] follows unless the call is cancelled.
     fn submit(&mut self, message: Message) -> CallId;
 
     /// Abandons a call.

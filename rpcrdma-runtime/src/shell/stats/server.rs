@@ -13,7 +13,7 @@ counts! {
     pub struct ConnectionCounts {
         /// Connections that were established.
         pub made: "made",
-        /// Connections that were accepted but failed: the handshake failed or timed out.
+        /// Connections whose handshake failed or timed out, and requests that the provider itself refused.
         pub failed: "failed",
         /// Connections that were closed immediately because their address is not admitted or has reached its
         /// limit.

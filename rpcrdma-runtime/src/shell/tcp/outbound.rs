@@ -23,7 +23,7 @@ use crate::xdr::Received;
 pub(super) struct TcpOutbound {
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Slots of the server's calls, if it may call.
+    /// Slots of the server's calls, if the client serves programs.
     backward: Option<CallSlots>,
     /// The error of a reply that could not be queued.
     failed: Option<io::Error>,

@@ -74,7 +74,7 @@ impl TcpRequester {
         self.closing.as_ref()
     }
 
-    /// Sends a call at once or queues it. [`RequesterEvent::Done`] follows unless the call is forgotten.
+    /// Queues a call for [`Self::poll_send`]. [`RequesterEvent::Done`] follows unless the call is forgotten.
     ///
     /// # Errors
     /// The message is 2 GiB or longer.

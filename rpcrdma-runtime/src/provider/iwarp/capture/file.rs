@@ -12,9 +12,9 @@ use tracing::warn;
 use super::CaptureError;
 use super::packet::Segment;
 
-/// The header of a pcap file with nanosecond timestamps: magic number, version 2.4, maximum packet length,
-/// link type.
+/// The magic number of a pcap file with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
+/// The maximum packet length in the header of the file, in octets.
 const MAX_PACKET: u32 = 262_144;
 /// LINKTYPE_RAW: packets start with the IP header.
 const RAW_IP: u32 = 101;
@@ -42,7 +42,7 @@ struct State {
     file: File,
     /// The buffer for one packet.
     packet: Vec<u8>,
-    /// Length of the complete packets in the file, in octets; `None` after a failure.
+    /// Length of the file up to its last complete packet, in octets; `None` after a failure.
     size: Option<u64>,
     flows: HashSet<Flow>,
     /// The number of connections so far.
@@ -168,7 +168,7 @@ fn lock(file: &File) -> io::Result<()> {
         Err(TryLockError::WouldBlock) => Err(io::Error::other(
             "another capture is being written to the file; in RPCRDMA_PCAP, %p stands for the process ID",
         )),
-        // The file system does not support locks.
+        // Continues without a lock, because the file system may not support locks.
         Err(TryLockError::Error(_)) => Ok(()),
     }
 }
