@@ -28,8 +28,8 @@ use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters,
 ///
 /// A handler runs on the task of its connection until it first waits, and then on its own task. A handler
 /// that blocks, or computes for a long time, delays the other calls of its connection; use
-/// `tokio::task::spawn_blocking`. A waiting call that a duplicate-request cache tracks runs to completion even
-/// if its connection is lost.
+/// `tokio::task::spawn_blocking`. A waiting call that a duplicate-request cache tracks runs to completion
+/// even if its connection is lost.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -91,8 +91,8 @@ impl Slots {
         self.wait(|state| state.connections.len() < self.0.max || self.0.most_idle(state).is_some()).await;
     }
 
-    /// Waits for a slot for a connection from this address. Returns `None` if the owner has reached its limit.
-    /// If no slot is free, closes the connection that has been idle longest.
+    /// Waits for a slot for a connection from this address. Returns `None` if the owner has reached its
+    /// limit. If no slot is free, closes the connection that has been idle longest.
     pub(super) async fn take(&self, address: IpAddr) -> Option<Slot> {
         let owner = Owner::from(address);
         let is_refused =

@@ -33,7 +33,7 @@ impl MemoryWindows {
 pub struct VerbsOptions {
     /// Number of Receives posted before the peer can send its first message (default 96).
     ///
-    /// They count toward the Receives requested with
+    /// These Receives count toward the Receives requested with
     /// [`Action::PostReceives`](rpcrdma_runtime::proto::work::Action::PostReceives). The number must be at
     /// least the first credit grant, because a message without a posted Receive may close the connection.
     /// Connectors and acceptors raise the number accordingly.
@@ -59,9 +59,9 @@ pub struct VerbsOptions {
     /// peer may impose lower limits.
     pub ord: u8,
     /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
-    /// second over at least 10 s (default 64 KiB). A server closes the connection of a slower client. It also
-    /// closes a connection without a completion for 30 s plus the time that the oldest work takes at this
-    /// rate. With 0, any rate is allowed.
+    /// second, averaged over at least 10 s (default 64 KiB). A server closes the connection of a slower
+    /// client. It also closes a connection without a completion for 30 s plus the time that the oldest work
+    /// takes at this rate. With 0, any rate is allowed.
     pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.

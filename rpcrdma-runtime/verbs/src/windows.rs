@@ -157,7 +157,8 @@ impl Windows {
         true
     }
 
-    /// Fills in a request that invalidates a window. Returns false if the peer has already invalidated it.
+    /// Fills in a request that invalidates a window. Returns false if there is no window with this handle, or
+    /// if the peer has already invalidated the window.
     pub(super) fn unbind(&mut self, token: Token, handle: u32, request: &mut ib::ibv_send_wr) -> bool {
         let Some(bound) = self.bound.get_mut(&handle) else { return false };
         if bound.state == State::Invalidated {

@@ -189,7 +189,7 @@ pub(in crate::shell) struct WaitingMemory {
 
 impl WaitingMemory {
     /// Sets the size. Returns false if the size grows, the waiting calls of all owners use more than an
-    /// eighth of the budget, and those of this owner use more than 64 KiB. The connection must then be closed.
+    /// eighth of the budget, and those of this owner use more than 64 KiB. Then close the connection.
     pub(in crate::shell) fn set(&mut self, bytes: u64) -> bool {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let counters = [&self.account.waiting, &self.account.budget.0.waiting];
