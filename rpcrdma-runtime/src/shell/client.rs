@@ -153,7 +153,7 @@ impl Client {
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
     /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
     /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) contains that error. RPCSEC_GSS
-    /// calls are never retransmitted.
+    /// calls with a sequence number are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { handle: self.handle.without_retransmission(), ..*self }
@@ -200,8 +200,8 @@ impl Client {
     }
 
     /// Waits until more than `seen` connections were made and returns their number. Returns `None` if the
-    /// client is closed. A server keeps state per connection: a client that accepts backward calls
-    /// ([`ClientOptions::backward`]) must announce this to the server again on each connection.
+    /// client is closed or cannot reconnect. A server keeps state per connection: a client that accepts
+    /// backward calls ([`ClientOptions::backward`]) must announce this to the server again on each connection.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
         self.handle.next_connection(seen).await
     }

@@ -30,7 +30,7 @@ counts! {
         pub replayed: "replayed",
         /// Retransmitted calls that arrived while the first call ran, and got the same reply.
         pub joined: "joined",
-        /// New calls that the cache could not track because too many were running.
+        /// New calls that the cache could not track because running calls filled it.
         pub untracked: "untracked",
     }
 }

@@ -263,7 +263,7 @@ impl Device {
         }
     }
 
-    /// Returns the octets that work sends.
+    /// Returns the octets that work sends, or `None` if their memory is not registered.
     fn gathered(&self, domain: usize, posted: &Posted) -> Option<Vec<u8>> {
         if let Some(inline) = &posted.inline {
             return Some(inline.clone());
@@ -277,7 +277,7 @@ impl Device {
         Some(octets)
     }
 
-    /// Copies octets into local memory. Returns `None` if they do not fit.
+    /// Copies octets into local memory. Returns `None` if they do not fit or the memory is not writable.
     fn scatter(&self, domain: usize, sges: &[ib::ibv_sge], mut octets: &[u8]) -> Option<()> {
         for sge in sges {
             let memory = self.local(domain, sge, true)?;
