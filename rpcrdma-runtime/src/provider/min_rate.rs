@@ -5,8 +5,8 @@ use tokio::time::Instant;
 /// The minimum time over which the rate is averaged.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The minimum rate at which a peer must accept output or send expected data. It applies to peers that make
-/// progress: a stalled peer has a separate time limit.
+/// The minimum rate at which a peer must accept output or send expected data. The rate applies to peers that
+/// make progress: a stalled peer has a separate time limit.
 #[derive(Debug)]
 pub struct MinRate {
     /// Octets per second.

@@ -77,7 +77,7 @@ impl Client {
         Client::connect_via(connector, options).await
     }
 
-    /// Connects with a connector of any provider. The connector also makes later connections.
+    /// Connects with a connector of any provider. The client also reconnects with this connector.
     ///
     /// # Errors
     /// The error of the connector.
@@ -201,7 +201,7 @@ impl Client {
 
     /// Waits until more than `seen` connections were made and returns their number. Returns `None` if the
     /// client is closed or cannot reconnect. A server keeps state per connection: a client that accepts
-    /// backward calls ([`ClientOptions::backward`]) must announce this to the server again on each connection.
+    /// backward calls ([`ClientOptions::backward`]) must announce this to the server on each connection.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
         self.handle.next_connection(seen).await
     }

@@ -36,7 +36,7 @@ use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
 
-/// One connection of a client. It carries the calls of the client and of the server.
+/// One connection of a client, with its forward and backward calls.
 pub(super) trait Outbound: Send + Sized + 'static {
     /// The client's calls on the connection.
     type Requester: SessionRequester + Send;
@@ -56,7 +56,7 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// message from the peer.
     fn flush(&mut self, requester: &mut Self::Requester) -> bool;
 
-    /// Polls the connection for messages. Returns ready if it made progress.
+    /// Sends output and polls for messages. Returns ready if that made progress.
     fn poll(&mut self, requester: &mut Self::Requester, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Returns the next backward call that may run.
@@ -395,7 +395,7 @@ pub(super) struct Driver<O: Outbound> {
     connecting: Option<Connecting<O>>,
     /// The programs that the server may call.
     backward: Option<Serving>,
-    /// The number of a connection, and the server's calls on it.
+    /// The number of a connection, and its running backward calls.
     running: Option<(u64, Running<O::Key>)>,
     /// Replies to calls on that connection.
     replies: Vec<Ended<O::Key>>,

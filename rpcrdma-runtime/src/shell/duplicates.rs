@@ -51,6 +51,7 @@ type Filter = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
 impl CachePolicy {
     /// Tracks every procedure except procedure 0 (the default). Over RPCSEC_GSS, procedure 0 is also tracked.
+    /// No policy tracks the procedures of an [`Uncached`](crate::program::Uncached) service.
     #[must_use]
     pub fn everything() -> Self {
         CachePolicy::default()

@@ -80,7 +80,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
     /// 8166 section 8.2.2.1). The server must share its contexts between both addresses.
     ///
     /// # Errors
-    /// The errors of a call. They leave the client unchanged.
+    /// The errors of a call. An error leaves the client unchanged.
     pub async fn establish_over(&self, transport: &impl MessageTransport<P>) -> Result<(), CallError> {
         let context = self.establish(transport).await?;
         *self.0.context.lock().await = Some(Arc::new(context));

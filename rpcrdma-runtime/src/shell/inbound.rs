@@ -14,7 +14,7 @@ use super::slots::Slot;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
 
-/// Receives the calls of one connection, sends the replies, and carries the server's own calls.
+/// Receives the calls of one connection, sends the replies, and carries backward calls.
 pub(super) trait Inbound {
     /// Identifies a call in its reply.
     type Key: Send + 'static;

@@ -156,7 +156,7 @@ impl Server {
         Server { peers, ..self }
     }
 
-    /// Returns the server's counters. They stay readable while the server runs and afterwards.
+    /// Returns the server's counters, which stay readable while the server runs and afterwards.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.stats.clone()

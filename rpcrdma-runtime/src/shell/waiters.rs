@@ -128,7 +128,7 @@ impl Waiters {
         }
     }
 
-    /// Removes a caller and returns it. It must be dropped without the lock.
+    /// Removes and returns a caller, which must be dropped without the lock.
     pub(super) fn remove(&mut self, call: CallId) -> Option<Caller> {
         self.get_mut(call)?;
         self.callers.remove(call.xid())

@@ -77,7 +77,7 @@ pub struct VerbsOptions {
     pub receiver_not_ready_retries: u8,
     /// The time without a completion after which a connection checks that its peer is alive (default 60 s).
     /// `None` disables the checks, and a dead peer is then detected only while a call is outstanding. A check
-    /// is an empty RDMA Write. It fails when the device stops retransmitting
+    /// is an empty RDMA Write, which fails when the device stops retransmitting
     /// ([`VerbsOptions::retries`]), or on iWARP when the device's TCP does.
     ///
     /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. On

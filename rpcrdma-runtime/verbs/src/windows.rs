@@ -19,7 +19,7 @@ use super::objects::{Access, Domain, Registered, check_destroyed};
 /// The maximum number of free windows that are kept for reuse.
 const MAX_FREE: usize = 256;
 
-/// A window. It is dropped before the region that it is bound to.
+/// A window, which is dropped before the region that it is bound to.
 #[derive(Debug)]
 struct Window {
     raw: NonNull<ib::ibv_mw>,

@@ -34,7 +34,7 @@ pub struct IwarpOptions {
     pub max_region: u32,
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
-    /// Minimum rate at which a client must accept output or answer RDMA Reads, in octets per second, averaged
+    /// Minimum rate at which a client must accept output or serve RDMA Reads, in octets per second, averaged
     /// over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any
     /// rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress at all.
     pub min_rate: u64,

@@ -13,7 +13,7 @@ use crate::shell::CallError;
 use crate::shell::waiters::{Outcome, Submit, Waiters};
 use crate::xdr::Message;
 
-/// The engine of a server's calls on one connection.
+/// The engine of the backward calls on one connection.
 pub(in crate::shell) trait Backward: Send + 'static {
     /// Allows calls.
     fn ready(&mut self);
@@ -40,7 +40,7 @@ pub(in crate::shell) trait BackwardCalls: Submit {
     fn watch(&self) -> watch::Receiver<bool>;
 }
 
-/// The calls of a server on one connection. Callers submit them on their own tasks, and the connection's
+/// The backward calls on one connection. Callers submit the calls on their own tasks, and the connection's
 /// task sends them. Dropping this value fails the callers that still wait.
 pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
 

@@ -180,7 +180,7 @@ impl Account {
     }
 }
 
-/// The memory of a connection's waiting calls. It cannot be denied, because the calls have already arrived.
+/// The memory of a connection's waiting calls. Counting it never waits, because the calls have arrived.
 #[derive(Debug)]
 pub(in crate::shell) struct WaitingMemory {
     account: Arc<Account>,

@@ -47,7 +47,7 @@ pub struct ServerSnapshot {
     pub rpc: RpcCounts,
     /// Retransmitted calls.
     pub duplicates: DuplicateCounts,
-    /// How the answered calls were transferred. Zero over TCP.
+    /// How calls with a reply were transferred. Zero over TCP.
     pub traffic: TrafficCounts,
     /// Requests that were refused. Zero over TCP.
     pub refusals: Refusals,

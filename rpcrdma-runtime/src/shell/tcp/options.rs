@@ -17,7 +17,7 @@ pub struct TcpOptions {
     pub max_record: usize,
     /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
     /// server stops reading while a client has this many unanswered calls. Exception: while a server has
-    /// outstanding calls to the client, replies may arrive behind further calls. The server then reads and
+    /// outstanding backward calls, their replies may arrive behind further calls. The server then reads and
     /// queues further calls, up to the octets of the longest record.
     pub max_concurrent_calls: usize,
     /// Maximum number of backward calls at once on one connection (default 16). A server queues further
@@ -30,8 +30,9 @@ pub struct TcpOptions {
     /// a client, this is also the maximum silence of a server. If a call times out after that much silence,
     /// the client reconnects for the other calls.
     pub stall_timeout: Duration,
-    /// Minimum rate at which a client accepts output or sends the rest of a call, in octets per second over
-    /// at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any rate.
+    /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second
+    /// over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any
+    /// rate.
     /// A client that makes no progress at all is subject to [`stall_timeout`](Self::stall_timeout).
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.

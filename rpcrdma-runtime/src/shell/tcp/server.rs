@@ -104,7 +104,7 @@ impl TcpServer {
         TcpServer(self.0.peers(peers))
     }
 
-    /// Returns the server's counters. They stay readable while the server runs and afterwards.
+    /// Returns the server's counters, which stay readable while the server runs and afterwards.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.0.stats()

@@ -23,7 +23,7 @@ pub(super) struct Pair {
     receives: VecDeque<Receive>,
     /// Executed unsignaled work. The device may still access its memory until the next completion.
     done: VecDeque<Posted>,
-    /// Work that occupies the send queue. It is removed when a completion is polled.
+    /// The numbers of the work that occupies the send queue until a completion is polled.
     outstanding_sends: VecDeque<u64>,
     outstanding_receives: u32,
 }
