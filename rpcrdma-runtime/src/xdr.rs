@@ -97,7 +97,8 @@ pub trait Encode: Layout {
     /// Writes the value.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if the value breaks a bound of its type. Values are never truncated.
+    /// [`ErrorKind::TooLong`] if the value breaks a bound of its type, or an error of the sink. Values are
+    /// never truncated.
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
     /// Writes the value field by field; derived structs implement this. In a `RUN`, the sink is memory

@@ -228,10 +228,11 @@ impl Client {
     }
 
     /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. An inline
-    /// call is at most as long as the server's limit. No call has Read chunks if the server does no RDMA
+    /// call is at most as long as the server's limit. No call has Read chunks if the server performs no RDMA
     /// Reads. A call that exceeds these limits fails. `connection` is the number of the connection on which
-    /// the server announced them, as [`Client::connections`] counts. If another connection has replaced it,
-    /// the method does nothing. The next connection starts without such limits, so ask the server again.
+    /// the server announced its limits, as [`Client::connections`] counts. If another connection has replaced
+    /// that connection, the method does nothing. The next connection starts without such limits, so ask the
+    /// server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

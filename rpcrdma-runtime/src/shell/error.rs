@@ -105,7 +105,7 @@ pub enum CallError {
     /// The memory for the result ([`super::Client::with_result_memory`]) cannot be used. Nothing was sent.
     #[error(transparent)]
     ResultMemory(#[from] ResultMemoryError),
-    /// The client was closed, or its only connection ended and it cannot reconnect.
+    /// The client was closed, or its connection ended and cannot be replaced.
     #[error("the connection is closed")]
     Disconnected,
 }

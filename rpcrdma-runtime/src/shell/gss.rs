@@ -326,7 +326,7 @@ impl<C: MessageTransport<P>, P: Program> Drop for Shared<C, P> {
     }
 }
 
-/// Allocates sequence numbers. The newest stays so close to the oldest in use that the oldest is inside the
+/// Allocates sequence numbers. A call waits for a number that would push the oldest one in use out of the
 /// server's window.
 struct Numbers {
     window: u32,

@@ -10,10 +10,10 @@ use crate::provider::iwarp;
 /// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
 /// applies the limits that concern it, and `limits` returns the limits in force.
 ///
-/// A server holds about [`Limits::max_memory`] for calls and replies, however many connections it has, and
-/// [`DuplicateLimits::max_bytes`] for cached replies. One connection over RDMA holds at most
-/// [`Limits::max_fetched`] bytes of calls; one over TCP holds [`Limits::max_tcp_calls`] calls of one
-/// [`Limits::max_record`] each.
+/// A server uses about [`Limits::max_memory`] for calls and replies, however many connections it has, and
+/// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA has at most
+/// [`Limits::max_fetched`] bytes of calls. A connection over TCP has at most [`Limits::max_tcp_calls`] calls
+/// of at most [`Limits::max_record`] bytes each.
 ///
 /// ```
 /// use rpcrdma_runtime::{Limits, ServerOptions, TcpServerOptions};
@@ -35,7 +35,7 @@ pub struct Limits {
     pub credits: u32,
     /// Credits for calls in the backward direction (default 16).
     pub backward_credits: u32,
-    /// Bytes of Read chunks that a server holds for one connection (default 64 MiB).
+    /// Maximum size of the Read chunks that a server stores for one connection, in bytes (default 64 MiB).
     pub max_fetched: u64,
     /// The largest region that can be registered over iWARP, in bytes (default 1 GiB).
     pub max_region: u32,

@@ -118,7 +118,7 @@ impl Server {
         self
     }
 
-    /// Also serves RPC over TCP at this address, as [`Server::also`].
+    /// Also serves RPC over TCP at this address, as [`Server::also`] does.
     ///
     /// # Errors
     /// [`ServeError::Bind`].
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Also serves RPC over TCP on a socket that is bound already, as [`Server::also`].
+    /// Also serves RPC over TCP on a socket that is bound already, as [`Server::also`] does.
     #[must_use]
     pub fn also_tcp_listener(mut self, listener: TcpListener, options: TcpOptions) -> Self {
         self.listeners.push(OverTcp::new(listener, options));

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use crate::proto::owner::Owner;
 
-/// The peers that may connect to a server. A server closes the connection of any other peer before it takes
-/// a slot. Clones share their state.
+/// The peers that may connect to a server. A server closes the connection of any other peer before the
+/// connection takes a slot. Clones share their state.
 #[derive(Clone)]
 pub struct PeerFilter {
     admits: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,

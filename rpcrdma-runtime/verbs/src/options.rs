@@ -7,12 +7,12 @@ use super::objects::Capabilities;
 /// end of the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryWindows {
-    /// Uses windows if the device supports them, except on Linux's software RoCE, rxe. With rxe, a server
-    /// that invalidates a window twice crashes the kernel of the client, because Linux 6.1 and 6.12 do not
-    /// check for this.
+    /// Uses windows if the device supports them and Send with Invalidate, except on Linux's software RoCE,
+    /// rxe. With rxe, a server that invalidates a window twice crashes the kernel of the client, because
+    /// Linux 6.1 and 6.12 do not check for this.
     #[default]
     Auto,
-    /// Uses windows if the device supports them. On rxe, choose this only if the servers are trusted.
+    /// As `Auto`, but also uses windows on rxe. On rxe, choose this only if the servers are trusted.
     Always,
     /// Never uses windows.
     Never,

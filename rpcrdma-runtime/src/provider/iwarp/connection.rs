@@ -28,7 +28,7 @@ const TURN: usize = 1 << 20;
 const PIECES: usize = 64;
 /// Octets to read from TCP at once, unless they are received in place: more than the longest FPDU.
 const INPUT: usize = 72 << 10;
-/// Octets to write before FPDUs adapt to the size of TCP's segments, which grow with the peer's window.
+/// Octets to write before FPDUs adapt again to the size of TCP's segments, which grow with the peer's window.
 const RESIZE: u64 = 256 << 10;
 /// Maximum number of reads that empty the socket buffer after TCP has failed; enough for any buffer size.
 const LAST_READS: usize = 4096;

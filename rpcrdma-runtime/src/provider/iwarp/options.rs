@@ -130,7 +130,7 @@ impl IwarpOptions {
         Tap::prepare(&self.capture)
     }
 
-    /// Sets the socket options.
+    /// Disables Nagle's algorithm, and enables keepalive probes if the options ask for them.
     pub(super) fn prepare(&self, socket: &TcpStream) -> io::Result<()> {
         socket.set_nodelay(true)?;
         match &self.keepalive {

@@ -32,8 +32,7 @@ pub struct TcpOptions {
     pub stall_timeout: Duration,
     /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second
     /// over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any
-    /// rate.
-    /// A client that makes no progress at all is subject to [`stall_timeout`](Self::stall_timeout).
+    /// rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress at all.
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
@@ -73,7 +72,7 @@ pub struct TcpClientOptions {
     /// 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) overrides it.
     pub timeout: Duration,
     /// A connection without calls is closed after this time, and the next call reconnects (default 5
-    /// minutes). `None` keeps the connection, as does a client that does not reconnect.
+    /// minutes). With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
     pub idle: Option<Duration>,
     /// How the client reconnects, and which calls it retransmits. With `None`, all outstanding and later
     /// calls fail when the connection ends.

@@ -25,7 +25,7 @@ const READ: usize = 64 << 10;
 /// Maximum number of buffers per vectored write.
 const MAX_BUFFERS: usize = 16;
 
-/// Sets the socket options.
+/// Disables Nagle's algorithm, and enables keepalive probes if the options ask for them.
 pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
     socket.set_nodelay(true)?;
     match &options.keepalive {

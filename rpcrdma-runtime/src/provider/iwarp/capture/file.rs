@@ -27,7 +27,7 @@ pub(super) type Flow = (SocketAddr, SocketAddr);
 /// A capture file that any number of connections write to. Clones share the file, and dropping the last
 /// clone ends the capture.
 ///
-/// It is a pcap file of IP packets. Each packet is written to the system immediately, so that no captured
+/// The format is pcap with IP packets. Each packet is written to the system immediately, so that no captured
 /// packet is lost if the process is killed. If a write fails, the capture ends with a `tracing` warning and
 /// the connections continue.
 #[derive(Clone)]
@@ -50,10 +50,10 @@ struct State {
 }
 
 impl CaptureFile {
-    /// Creates a capture file, or truncates an existing one. Only its owner can read a new file.
+    /// Creates a capture file, or truncates an existing one. On Unix, only its owner can read a new file.
     ///
     /// # Errors
-    /// [`CaptureError`] if the file cannot be opened or written, or if another capture is writing to it.
+    /// [`CaptureError`] if the file cannot be opened or written. On Unix also if another capture uses it.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, CaptureError> {
         let path = path.into();
         match begin(&path) {
