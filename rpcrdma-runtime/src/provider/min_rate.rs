@@ -48,8 +48,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the second at which a peer that sends `octets` every `every` seconds is too slow, or `None` if
-    /// the peer is fast enough for 100 s.
+    /// Returns when a peer that sends `octets` every `every` seconds is too slow, in seconds, or `None` if the
+    /// peer is never too slow.
     async fn missed(every: u64, octets: u64) -> Option<u64> {
         let mut rate = MinRate::new(1000);
         for time in 0..=100 / every {

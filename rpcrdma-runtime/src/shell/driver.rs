@@ -2,9 +2,9 @@
 //!
 //! Session and connection are behind one lock. A caller submits its call and writes it to the connection on
 //! its own task ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages from the
-//! peer and for timers, and wakes the callers whose calls have ended. A caller wakes the driver only to make a
-//! connection, to write output that the connection did not accept, or to set an earlier deadline. While other
-//! calls are outstanding, the driver writes: calls that are made together share one write.
+//! peer and for timers, and wakes the callers whose calls have ended. A caller wakes the driver only to make
+//! a connection, to write output that the connection did not accept, or to set an earlier deadline. While
+//! other calls are outstanding, the driver writes: calls that are made together share one write.
 
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,8 @@ use crate::provider::iwarp;
 ///
 /// A server uses about [`Limits::max_memory`] for calls and replies, however many connections it has, and
 /// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA has at most
-/// [`Limits::max_fetched`] bytes of calls. A connection over TCP has at most [`Limits::max_tcp_calls`] calls
-/// of at most [`Limits::max_record`] bytes each.
+/// [`Limits::max_fetched`] bytes of Read chunks, or one call. A connection over TCP has at most
+/// [`Limits::max_tcp_calls`] calls of at most [`Limits::max_record`] bytes each.
 ///
 /// ```
 /// use rpcrdma_runtime::{Limits, ServerOptions, TcpServerOptions};
@@ -59,8 +59,8 @@ pub struct Limits {
     /// Limit of a [`MemoryBudget`](super::MemoryBudget) in bytes, for all connections of the servers that
     /// share it (default 48 MiB).
     pub max_memory: u64,
-    /// Minimum rate at which a client must accept output or send expected data, in bytes per second, averaged
-    /// over at least 10 s (default 64 KiB; 0 allows any rate).
+    /// Minimum rate at which a client must accept output or send expected data, in bytes per second (default
+    /// 64 KiB; 0 allows any rate). The average covers at least 10 s.
     pub min_rate: u64,
     /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,

@@ -362,8 +362,8 @@ impl CompletionQueue {
 
     /// Returns ready when there may be completions for [`CompletionQueue::poll`].
     ///
-    /// The caller must then poll until the queue is empty before it calls this method again, so that no
-    /// completion is missed between polling and waiting.
+    /// The caller must then poll until the queue is empty before it calls this method again. Otherwise a
+    /// completion between polling and waiting may be missed.
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.armed {
             self.arm()?;

@@ -59,9 +59,9 @@ pub struct VerbsOptions {
     /// peer may impose lower limits.
     pub ord: u8,
     /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
-    /// second, averaged over at least 10 s (default 64 KiB). A server closes the connection of a slower
-    /// client. It also closes a connection without a completion for 30 s plus the time that the oldest work
-    /// takes at this rate. With 0, any rate is allowed.
+    /// second (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower
+    /// client. The server also closes a connection without a completion for 30 s plus the time that the
+    /// oldest work takes at this rate. With 0, any rate is allowed.
     pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.

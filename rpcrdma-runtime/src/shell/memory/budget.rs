@@ -30,14 +30,14 @@ const FREE: u64 = 8;
 /// A call waits while its [`Owner`] would use more memory with the call than is free without the call. One
 /// owner therefore uses at most half of the budget, and two owners use at most a third each. Another owner
 /// always has room: at the limit, a server first stops reading from the owner that uses most. Calls and
-/// replies of up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB, or
-/// 16 KiB once the budget is exceeded by a quarter. An owner that uses more than a sixteenth of the budget
-/// leaves an eighth free for lighter ones. A call that holds memory and needs more also waits. Exception: one
-/// such call at a time may exceed the budget, by at most a quarter.
+/// replies of up to 16 KiB count, but wait only if their owner has used up its share and its guaranteed
+/// 256 KiB. The guarantee is 16 KiB once the budget is exceeded by a quarter. An owner that uses more than a
+/// sixteenth of the budget leaves an eighth free for lighter ones. A call that holds memory and needs more
+/// also waits. Exception: one such call at a time may exceed the budget, by at most a quarter.
 ///
-/// Calls that wait over RPC-over-RDMA do not count. Once those of all owners use more than an eighth of the
-/// budget, a server closes each connection on which a further call must wait, if its owner's waiting calls
-/// use more than 64 KiB.
+/// Calls that wait over RPC-over-RDMA do not count. Their limits are an eighth of the budget for all owners,
+/// and 64 KiB for each owner. If a further call must wait while both limits are exceeded, the server closes
+/// the connection of that call.
 ///
 /// ```
 /// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};
@@ -188,8 +188,8 @@ pub(in crate::shell) struct WaitingMemory {
 }
 
 impl WaitingMemory {
-    /// Sets the size. Returns false if the size grows, the waiting calls of all owners use more than an
-    /// eighth of the budget, and those of this owner use more than 64 KiB. Then close the connection.
+    /// Sets the size. If the size grows and both limits are exceeded, returns false, and the connection must
+    /// be closed. The limits are an eighth of the budget for all owners, and 64 KiB for each owner.
     pub(in crate::shell) fn set(&mut self, bytes: u64) -> bool {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let counters = [&self.account.waiting, &self.account.budget.0.waiting];

@@ -31,8 +31,8 @@ pub struct TcpOptions {
     /// the client reconnects for the other calls.
     pub stall_timeout: Duration,
     /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second
-    /// over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any
-    /// rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress at all.
+    /// (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower client.
+    /// 0 allows any rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress.
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
