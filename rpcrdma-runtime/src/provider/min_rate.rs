@@ -48,8 +48,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns when a peer that sends `octets` every `every` seconds is too slow, in seconds, or `None` if the
-    /// peer is never too slow.
+    /// Returns the second at which a peer that sends `octets` every `every` seconds is too slow. Returns
+    /// `None` if the peer is fast enough.
     async fn missed(every: u64, octets: u64) -> Option<u64> {
         let mut rate = MinRate::new(1000);
         for time in 0..=100 / every {

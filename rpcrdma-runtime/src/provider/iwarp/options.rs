@@ -42,8 +42,8 @@ pub struct IwarpOptions {
     pub reply_timeout: Duration,
     /// How long a responder waits for the complete MPA request (default 5 s).
     pub request_timeout: Duration,
-    /// How long a peer may stall in the middle of a message, before an RDMA Read Response, or while it
-    /// accepts no output (default 30 s). Also the time limit for sending the remaining output after the end
+    /// How long a peer may stall in the middle of a message, before an RDMA Read Response, or without
+    /// accepting output (default 30 s). Also the time limit for sending the remaining output after the end
     /// of the stream. Durations longer than a year count as a year.
     pub stall_timeout: Duration,
     /// How long the peer may take to close the connection after the local peer has (default 1 s).
