@@ -32,7 +32,7 @@ pub(super) struct ResultMemory {
 
 #[derive(Debug)]
 struct Share {
-    /// An empty part of the memory.
+    /// An empty view of the memory, which reclaims the memory once the last result is dropped.
     part: BytesMut,
     /// A call uses the memory.
     leased: bool,

@@ -115,7 +115,7 @@ impl ServerStats {
         metrics::count("rpcrdma_server_refusals_total", Refusals::NAMES, refusals.to_array());
     }
 
-    /// Counts an open connection until the returned value is dropped.
+    /// Counts a new connection, which is open until the returned value is dropped.
     pub(in super::super) fn connected(&self) -> OpenConnection {
         self.connections(ConnectionCounts { made: 1, ..ConnectionCounts::default() });
         self.0.connected.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl ServerStats {
     }
 }
 
-/// An open connection.
+/// Counts as an open connection until it is dropped.
 #[derive(Debug)]
 pub(in super::super) struct OpenConnection(ServerStats);
 

@@ -82,7 +82,7 @@ impl TcpInbound {
         (inbound, executor)
     }
 
-    /// Records the end of the connection.
+    /// Fails all backward calls: the client has closed its direction, or the connection has ended.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.backward.with(|backward| backward.requester.ended(reason));
     }
