@@ -90,7 +90,7 @@ impl BackwardClient {
         BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }
     }
 
-    /// Allows calls, once the client's upper layer has announced that it accepts them (RFC 8167 section 6).
+    /// Allows calls. The client's upper layer must have announced that it accepts them (RFC 8167 section 6).
     pub fn ready(&self) {
         self.shared.calls.ready();
     }
