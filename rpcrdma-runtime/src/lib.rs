@@ -31,7 +31,7 @@
 //! }
 //! ```
 //!
-//! Encoding moves DDP-eligible data out of its message without a copy, so that RDMA can transfer it:
+//! A `Reducer` separates DDP-eligible data from its message without a copy, so that RDMA can transfer it:
 //!
 //! ```
 //! use rpcrdma_runtime::xdr::{Encode, Opaque, Reducer, Xdr, XdrString, from_bytes, to_bytes};
@@ -63,7 +63,7 @@
 //! | write a program by hand | [`program`] |
 //! | define types | [`xdr`] and its derive |
 //! | add a transport | [`provider`] |
-//! | build on the formats or the protocol engines alone | [`wire`], [`proto`] |
+//! | use the wire formats or the protocol engines alone | [`wire`], [`proto`] |
 //!
 //! # Features
 //!

@@ -26,7 +26,7 @@ pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 
-/// Connects to one server, and reconnects after a connection is lost.
+/// Makes connections to one server: the first, and a new one after a connection is lost.
 ///
 /// A closure that returns the future of a connection is also a connector.
 pub trait Connector: Send + Sync + 'static {
@@ -84,7 +84,7 @@ pub trait IncomingConnection: Send + 'static {
     /// Returns the peer's address.
     fn peer(&self) -> SocketAddr;
 
-    /// Accepts the connection. Runs on its own task, so that a slow peer does not delay others.
+    /// Accepts the connection. The server runs this on a separate task, so that a slow peer delays no others.
     fn accept(
         self,
         local: &LocalParameters,

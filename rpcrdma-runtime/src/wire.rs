@@ -1,7 +1,7 @@
 //! The wire formats as stateless values.
 //!
 //! Parsing takes bytes and returns a validated value or an error. Encoding takes a value and returns bytes.
-//! All limits on the peer's data are checked here, so that [`crate::proto`] uses validated values only.
+//! Parsing enforces the limits of the formats, so that [`crate::proto`] uses validated values only.
 // Lengths come from untrusted peers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 

@@ -54,7 +54,7 @@ pub(crate) use spare::{copied, keep_items, keep_pieces, pieces};
 pub use string::XdrString;
 
 /// The types of a union's discriminant: `i32`, `u32`, `bool` and every C-like enum that derives [`Xdr`]
-/// (RFC 4506 section 4.15). Also `i64` and `u64`, which some XDR compilers accept.
+/// (RFC 4506 section 4.15). `i64` and `u64` also implement it, because some XDR compilers accept them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the discriminant of a union",
     label = "not an integer, a bool or an enum",
@@ -97,7 +97,8 @@ pub trait Encode: Layout {
     /// Writes the value.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if the value breaks a bound of its type. Values are never truncated.
+    /// [`ErrorKind::TooLong`] if the value breaks a bound of its type, or an error of the sink. Values are
+    /// never truncated.
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
     /// Writes the value field by field; derived structs implement this. In a `RUN`, the sink is memory
@@ -124,7 +125,8 @@ pub trait Decode<'de>: Layout + Sized {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error>;
 }
 
-/// An owned type that can be encoded and decoded. Implemented for every type with [`Encode`] and [`Decode`].
+/// An owned type that can be encoded and decoded. Implemented for every type with [`Encode`] and, for all
+/// lifetimes, [`Decode`].
 pub trait Xdr: Encode + for<'de> Decode<'de> {}
 
 impl<T: Encode + for<'de> Decode<'de>> Xdr for T {}

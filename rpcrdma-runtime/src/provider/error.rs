@@ -16,7 +16,7 @@ pub enum ConnectError {
         /// The underlying error.
         source: io::Error,
     },
-    /// Every address failed. The source is the provider's error for the last address.
+    /// No address accepted a connection. The source is the provider's error for the last address.
     #[error("no connection to {address}: {source}")]
     Connect {
         /// The address as given.
@@ -27,7 +27,7 @@ pub enum ConnectError {
     /// A connector supplied by the caller failed.
     #[error("no connection: {0}")]
     Connector(#[source] BoxError),
-    /// Every address failed over TCP. The source is the error for the last address.
+    /// No address accepted a TCP connection. The source is the error for the last address.
     #[error("no TCP connection to {address}: {source}")]
     Tcp {
         /// The address as given.

@@ -1,7 +1,7 @@
-//! iWARP in user space over TCP. It needs no driver, kernel module or hardware, and interoperates with
-//! iWARP peers such as Linux's siw.
+//! iWARP in user space over TCP. This provider needs no driver, kernel module or hardware, and interoperates
+//! with iWARP peers such as Linux's siw.
 //!
-//! [`connect`] and [`IwarpListener`] make an [`IwarpConnection`], which is a
+//! [`connect`] and [`IwarpRequest::accept`] return an [`IwarpConnection`], which is a
 //! [`Connection`](super::Connection). [`IwarpConnector`] is the connector for clients.
 
 #[cfg_attr(not(feature = "capture"), path = "iwarp/no_capture.rs")]

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 /// The minimum time over which the rate is averaged.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The minimum rate at which a peer must accept output or send expected data. It applies to peers that make
-/// progress: a stalled peer has a separate time limit.
+/// The minimum rate at which a peer must accept output or send expected data. The rate applies to peers that
+/// make progress: a stalled peer has a separate time limit.
 #[derive(Debug)]
 pub struct MinRate {
     /// Octets per second.
@@ -22,7 +22,8 @@ impl MinRate {
         MinRate { rate, start: None }
     }
 
-    /// Returns true if the peer is too slow. `progress` is in octets, or `None` if nothing is expected.
+    /// Returns true if the peer is too slow. `progress` is the number of octets so far, or `None` if nothing
+    /// is expected.
     pub fn is_missed(&mut self, progress: Option<u64>) -> bool {
         let Some(now) = progress.filter(|_| self.rate > 0) else {
             self.start = None;
@@ -47,8 +48,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the time in seconds after which a peer that sends `octets` at each interval `every` is too
-    /// slow.
+    /// Returns the second at which a peer that sends `octets` every `every` seconds is too slow. Returns
+    /// `None` if the peer is fast enough.
     async fn missed(every: u64, octets: u64) -> Option<u64> {
         let mut rate = MinRate::new(1000);
         for time in 0..=100 / every {

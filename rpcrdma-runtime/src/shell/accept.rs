@@ -33,8 +33,9 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Accepts connections until `shutdown` is ready, each on its own task. Then signals `serve` to end, and
-    /// waits for `outliving`, the calls that outlive their connection.
+    /// Serves each connection on its own task until `shutdown` is ready or the listener fails. Then signals
+    /// `serve` to end. Waits up to `drain` for the connections and for `outliving`, the calls that outlive
+    /// their connections.
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,

@@ -63,7 +63,7 @@ impl Client {
     /// Connects with default options over iWARP in user space.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.
     pub async fn connect(address: impl ToAddress) -> Result<Self, ConnectError> {
         Client::connect_with(address, ClientOptions::default()).await
     }
@@ -71,13 +71,13 @@ impl Client {
     /// Connects over iWARP in user space.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.
     pub async fn connect_with(address: impl ToAddress, options: ClientOptions) -> Result<Self, ConnectError> {
         let connector = IwarpConnector::new(address.to_address(), options.iwarp.clone());
         Client::connect_via(connector, options).await
     }
 
-    /// Connects with a connector of any provider. The connector also makes later connections.
+    /// Connects with a connector of any provider. The client also reconnects with this connector.
     ///
     /// # Errors
     /// The error of the connector.
@@ -93,7 +93,7 @@ impl Client {
     /// Connects over TCP with default options, for servers without RDMA and programs without a binding.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.
     pub async fn connect_tcp(address: impl ToAddress) -> Result<TcpClient, ConnectError> {
         TcpClient::connect(address).await
     }
@@ -153,7 +153,7 @@ impl Client {
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
     /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
     /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) contains that error. RPCSEC_GSS
-    /// calls are never retransmitted.
+    /// calls with a sequence number are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { handle: self.handle.without_retransmission(), ..*self }
@@ -186,7 +186,8 @@ impl Client {
         self.handle.session().peer().negotiated
     }
 
-    /// Returns the server's address, or `None` before the first connection.
+    /// Returns the server's address. Returns `None` before the first connection, or if the transport has no
+    /// addresses.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.handle.session().peer().address
@@ -199,8 +200,8 @@ impl Client {
     }
 
     /// Waits until more than `seen` connections were made and returns their number. Returns `None` if the
-    /// client is closed. A server keeps state per connection: a client that accepts backward calls
-    /// ([`ClientOptions::backward`]) must announce this to the server again on each connection.
+    /// client is closed or cannot reconnect. A server keeps state per connection: a client that accepts
+    /// backward calls ([`ClientOptions::backward`]) must announce this to the server on each connection.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
         self.handle.next_connection(seen).await
     }
@@ -227,10 +228,11 @@ impl Client {
     }
 
     /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. An inline
-    /// call is at most as long as the server's limit. No call has Read chunks if the server does no RDMA
+    /// call is at most as long as the server's limit. No call has Read chunks if the server performs no RDMA
     /// Reads. A call that exceeds these limits fails. `connection` is the number of the connection on which
-    /// the server announced them, as [`Client::connections`] counts. If another connection has replaced it,
-    /// the method does nothing. The next connection starts without such limits, so ask the server again.
+    /// the server announced its limits, as [`Client::connections`] counts. If another connection has replaced
+    /// that connection, the method does nothing. The next connection starts without such limits, so ask the
+    /// server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

@@ -24,7 +24,7 @@ pub(super) struct ClientHandle<S: SessionHandle + ?Sized> {
     memory: Option<Arc<ResultMemory>>,
 }
 
-/// Dropping the last clone closes the connection.
+/// The part that all clones share. Dropping the last clone closes the connection.
 struct ClientShared<S: SessionHandle + ?Sized> {
     session: Arc<S>,
     stats: ClientStats,
@@ -109,7 +109,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         observed::<Q>(observer.as_ref(), stats, xid, || session.endpoints(), exchange).await
     }
 
-    /// Sends a message that another layer encodes, and returns its reply.
+    /// Sends a message that another layer has encoded, and returns the reply.
     pub(super) async fn exchange(
         &self,
         target: CallTarget,

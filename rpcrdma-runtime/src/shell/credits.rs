@@ -1,7 +1,7 @@
 use crate::proto::rdma::Config;
 use crate::provider::ConnectionInfo;
 
-/// Returns the configuration with no more credits than the connection has Receives.
+/// Returns the configuration with its credits reduced to fit the Receives of the connection.
 pub(super) fn fit_to_provider(config: Config, info: &ConnectionInfo) -> Config {
     // One Receive is reserved for a message beyond the credits.
     let max = info.receives.saturating_sub(1).max(2);

@@ -1,10 +1,10 @@
 //! A client's session and connection, shared by its callers and by the task that waits for the peer.
 //!
-//! Both are behind one lock. A caller submits its call and writes it to the connection on its own task
-//! ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages of the peer and for
-//! timers, and wakes the callers whose calls have ended. A caller wakes the driver only to make a connection,
-//! to write output that the connection did not accept, or to set an earlier deadline. While other calls are
-//! outstanding, the driver writes: calls that are made together share one write.
+//! Session and connection are behind one lock. A caller submits its call and writes it to the connection on
+//! its own task ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages from the
+//! peer and for timers, and wakes the callers whose calls have ended. A caller wakes the driver only to make
+//! a connection, to write output that the connection did not accept, or to set an earlier deadline. While
+//! other calls are outstanding, the driver writes: calls that are made together share one write.
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
 
-/// One connection of a client. It carries the calls of the client and of the server.
+/// One connection of a client, with its forward and backward calls.
 pub(super) trait Outbound: Send + Sized + 'static {
     /// The client's calls on the connection.
     type Requester: SessionRequester + Send;
@@ -49,14 +49,14 @@ pub(super) trait Outbound: Send + Sized + 'static {
 
     fn peer(&self) -> Self::Peer;
 
-    /// The addresses of the connection.
+    /// Returns the addresses of the connection.
     fn endpoints(&self) -> Endpoints;
 
     /// Sends as much as possible without waiting. Returns false if the driver must act before the next
-    /// message of the peer.
+    /// message from the peer.
     fn flush(&mut self, requester: &mut Self::Requester) -> bool;
 
-    /// Polls the connection for messages. Returns ready if it made progress.
+    /// Sends output and polls for messages. Returns ready if that made progress.
     fn poll(&mut self, requester: &mut Self::Requester, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Returns the next backward call that may run.
@@ -86,10 +86,10 @@ pub(super) trait SessionHandle: Submit {
     /// Fails all calls and closes the connection.
     fn close(&self);
 
-    /// The peer of the current or last connection.
+    /// Returns the peer of the current or last connection.
     fn peer(&self) -> Self::Peer;
 
-    /// The addresses of the current or last connection.
+    /// Returns the addresses of the current or last connection.
     fn endpoints(&self) -> Endpoints;
 
     /// Watches the client's progress.
@@ -117,7 +117,7 @@ pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, see
 
 /// Waits until the session has ended.
 pub(super) async fn ended(mut progress: watch::Receiver<Progress>) {
-    // If the runtime drops the driver, the channel closes, which ends the wait too.
+    // Fails only if the client is dropped, which also ends the session.
     let _ = progress.wait_for(|progress| progress.ended).await;
 }
 
@@ -298,7 +298,7 @@ impl<O: Outbound> State<O> {
     }
 
     /// Advances as far as possible without waiting. Returns false if the driver must act before the next
-    /// message of the peer.
+    /// message from the peer.
     fn advance(&mut self, now: Time) -> bool {
         let mut flushed = true;
         loop {
@@ -395,7 +395,7 @@ pub(super) struct Driver<O: Outbound> {
     connecting: Option<Connecting<O>>,
     /// The programs that the server may call.
     backward: Option<Serving>,
-    /// The number of a connection, and the server's calls on it.
+    /// The number of a connection, and its running backward calls.
     running: Option<(u64, Running<O::Key>)>,
     /// Replies to calls on that connection.
     replies: Vec<Ended<O::Key>>,
@@ -413,7 +413,7 @@ enum Step {
 }
 
 impl<O: Outbound> Driver<O> {
-    /// Sends as much as possible. Then wakes the callers whose calls have ended, or receives one message of
+    /// Sends as much as possible. Then wakes the callers whose calls have ended, or receives one message from
     /// the peer. Expired deadlines are handled first, so a peer that sends without pause cannot delay them.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let shared = &self.shared;

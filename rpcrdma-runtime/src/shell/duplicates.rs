@@ -24,7 +24,7 @@ pub(super) enum Lookup {
     New(Ticket),
     /// Running: the receiver gets its reply.
     Running(oneshot::Receiver<Option<RpcReply>>),
-    /// Cached reply.
+    /// Executed: the cached reply.
     Answered(RpcReply),
     /// New, but the cache is full: the call runs without being cached.
     Uncached,
@@ -51,6 +51,7 @@ type Filter = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
 impl CachePolicy {
     /// Tracks every procedure except procedure 0 (the default). Over RPCSEC_GSS, procedure 0 is also tracked.
+    /// No policy tracks the procedures of an [`Uncached`](crate::program::Uncached) service.
     #[must_use]
     pub fn everything() -> Self {
         CachePolicy::default()
@@ -149,7 +150,7 @@ impl DuplicateCache {
         self.0.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns true if the cache tracks this procedure.
+    /// Returns true if the policy of the cache includes this procedure.
     pub(super) fn tracks(&self, call: &CallHeader) -> bool {
         self.0.options.policy.has(call.into())
     }

@@ -67,7 +67,7 @@ pub enum CallError {
         /// The maximum size of a chunk.
         max: u64,
     },
-    /// The call or its reply may exceed a limit. Either the server answered with ERR_CHUNK
+    /// The call or its reply may exceed a limit. Either the peer replied with ERR_CHUNK
     /// ([`TransportError::Chunk`]), or the peer or a failure ended the connection during a call above 4 KiB
     /// ([`TransportError::Closed`]). Over TCP, a server closes the connection if a record is too long.
     #[error("{}", too_long(target, *bytes, *reply, source))]
@@ -105,7 +105,7 @@ pub enum CallError {
     /// The memory for the result ([`super::Client::with_result_memory`]) cannot be used. Nothing was sent.
     #[error(transparent)]
     ResultMemory(#[from] ResultMemoryError),
-    /// The client was closed, or its only connection ended and it cannot reconnect.
+    /// The client was closed, or its connection ended and cannot be replaced.
     #[error("the connection is closed")]
     Disconnected,
 }

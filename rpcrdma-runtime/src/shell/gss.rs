@@ -53,7 +53,7 @@ struct Shared<C: MessageTransport<P>, P: Program> {
     transport: C,
     mechanism: Arc<dyn GssMechanism>,
     service: GssService,
-    /// Held while a context is established, so that only one is established at a time.
+    /// Locked while a call establishes a context, so that concurrent calls share one context.
     context: tokio::sync::Mutex<Option<Arc<Context>>>,
     program: PhantomData<fn() -> P>,
 }
@@ -76,11 +76,11 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         }))
     }
 
-    /// Establishes the context over another transport to the same server. Long tokens suit TCP better (RFC
+    /// Establishes the context over another transport to the same server. TCP suits long tokens better (RFC
     /// 8166 section 8.2.2.1). The server must share its contexts between both addresses.
     ///
     /// # Errors
-    /// The errors of a call. They leave the client unchanged.
+    /// The errors of a call. An error leaves the client unchanged.
     pub async fn establish_over(&self, transport: &impl MessageTransport<P>) -> Result<(), CallError> {
         let context = self.establish(transport).await?;
         *self.0.context.lock().await = Some(Arc::new(context));
@@ -326,7 +326,7 @@ impl<C: MessageTransport<P>, P: Program> Drop for Shared<C, P> {
     }
 }
 
-/// Allocates sequence numbers. The newest stays so close to the oldest in use that the oldest is inside the
+/// Allocates sequence numbers. A call waits for a number that would push the oldest one in use out of the
 /// server's window.
 struct Numbers {
     window: u32,

@@ -14,7 +14,7 @@ use super::slots::Slot;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
 
-/// Receives the calls of one connection, sends the replies, and carries the server's own calls.
+/// Receives the calls of one connection, sends the replies, and carries backward calls.
 pub(super) trait Inbound {
     /// Identifies a call in its reply.
     type Key: Send + 'static;
@@ -25,17 +25,17 @@ pub(super) trait Inbound {
     /// Replies to a call, or ends the call without a reply.
     fn reply(&mut self, ended: Ended<Self::Key>);
 
-    /// Returns true if a call is arriving, or if the server may call its client on the connection. Then the
-    /// connection is not idle.
+    /// Returns true if the connection is not idle even without running calls: a call is arriving over RDMA,
+    /// or the server may call its client.
     fn is_busy(&self) -> bool;
 
-    /// Rejects new calls, and closes the connection once the running calls have ended.
+    /// Drops new calls, and closes the connection once the running calls have ended.
     fn drain(&mut self);
 }
 
 /// An event of a connection.
 pub(super) enum Event<K> {
-    /// A call has arrived, with its memory unless the call is small.
+    /// A call has arrived. Its memory is present if the call waited for memory, and always over TCP.
     Call(K, Received, Option<CallMemory>),
     /// [`Inbound::is_busy`] has changed.
     Activity,

@@ -10,10 +10,10 @@ use crate::provider::iwarp;
 /// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
 /// applies the limits that concern it, and `limits` returns the limits in force.
 ///
-/// A server holds about [`Limits::max_memory`] for calls and replies, however many connections it has, and
-/// [`DuplicateLimits::max_bytes`] for cached replies. One connection over RDMA holds at most
-/// [`Limits::max_fetched`] bytes of calls; one over TCP holds [`Limits::max_tcp_calls`] calls of one
-/// [`Limits::max_record`] each.
+/// A server uses about [`Limits::max_memory`] for calls and replies, however many connections it has, and
+/// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA has at most
+/// [`Limits::max_fetched`] bytes of Read chunks, or one call. A connection over TCP has at most
+/// [`Limits::max_tcp_calls`] calls of at most [`Limits::max_record`] bytes each.
 ///
 /// ```
 /// use rpcrdma_runtime::{Limits, ServerOptions, TcpServerOptions};
@@ -35,7 +35,7 @@ pub struct Limits {
     pub credits: u32,
     /// Credits for calls in the backward direction (default 16).
     pub backward_credits: u32,
-    /// Bytes of Read chunks that a server holds for one connection (default 64 MiB).
+    /// Maximum size of the Read chunks that a server stores for one connection, in bytes (default 64 MiB).
     pub max_fetched: u64,
     /// The largest region that can be registered over iWARP, in bytes (default 1 GiB).
     pub max_region: u32,
@@ -59,8 +59,8 @@ pub struct Limits {
     /// Limit of a [`MemoryBudget`](super::MemoryBudget) in bytes, for all connections of the servers that
     /// share it (default 48 MiB).
     pub max_memory: u64,
-    /// Minimum rate at which a client accepts output or sends awaited data, in bytes per second over at least
-    /// 10 s (default 64 KiB; 0 allows any rate).
+    /// Minimum rate at which a client must accept output or send expected data, in bytes per second (default
+    /// 64 KiB; 0 allows any rate). The average covers at least 10 s.
     pub min_rate: u64,
     /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,
@@ -79,17 +79,17 @@ pub struct Limits {
 /// Time limits of connections and calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// For connecting over TCP (default 10 s).
+    /// How long connecting over TCP may take (default 10 s).
     pub connect: Duration,
-    /// For a client to send its iWARP connection request once TCP is connected (default 5 s).
+    /// How long a client may take to send its MPA request once TCP is connected (default 5 s).
     pub request: Duration,
-    /// For a server to reply to that request (default 10 s).
+    /// How long a server may take to send the MPA reply (default 10 s).
     pub reply: Duration,
-    /// For a peer that does not send the rest of a message, or does not accept output (default 30 s).
+    /// How long a peer may stall in the middle of a message, or while it accepts no output (default 30 s).
     pub stall: Duration,
-    /// For a peer over iWARP to close the connection after the local peer has (default 1 s).
+    /// How long a peer over iWARP may take to close the connection after the local peer has (default 1 s).
     pub linger: Duration,
-    /// For a client's call, from its start to its reply (default 60 s).
+    /// How long a client's call may take, from its start to its reply (default 60 s).
     pub call: Duration,
     /// How long a client keeps a connection without calls (default 5 minutes; `None` keeps it).
     pub idle: Option<Duration>,
@@ -227,8 +227,8 @@ impl ClientOptions {
 }
 
 impl ServerOptions {
-    /// Applies the limits that concern a server. They apply to all servers that share its duplicate-request
-    /// cache or its memory budget.
+    /// Applies the limits that concern a server. The limits of its duplicate-request cache and its memory
+    /// budget then apply to all servers that share these.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_config(&mut self.config);
@@ -278,8 +278,8 @@ impl TcpClientOptions {
 }
 
 impl TcpServerOptions {
-    /// Applies the limits that concern a server over TCP. They apply to all servers that share its
-    /// duplicate-request cache or its memory budget.
+    /// Applies the limits that concern a server over TCP. The limits of its duplicate-request cache and its
+    /// memory budget then apply to all servers that share these.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);

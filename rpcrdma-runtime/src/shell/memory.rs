@@ -48,7 +48,8 @@ impl CallMemory {
         Bytes::from_owner(Held { bytes, _memory: self.clone() })
     }
 
-    /// Returns the same message, whose bytes keep the memory counted unless the message is small.
+    /// Sets the size to the length of the reply, and returns the same message. Unless the message is small,
+    /// its bytes keep the memory counted.
     pub(super) fn hold_all(&self, message: Message) -> Message {
         self.set_reply(&message);
         if message.unreduced_len() <= SMALL {
@@ -106,7 +107,7 @@ mod tests {
         budget.account(IpAddr::from([192, 0, 2, last]).into())
     }
 
-    /// Returns the permit if there is room.
+    /// Returns the memory of a call, or `None` if the call must wait.
     async fn now(account: &Arc<Account>, bytes: u64) -> Option<CallMemory> {
         let mut acquired = pin!(CallMemory::acquire(account, bytes));
         std::future::poll_fn(|cx| match acquired.as_mut().poll(cx) {

@@ -10,7 +10,7 @@ use crate::xdr::{Message, Received};
 /// How often a message may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sends {
-    /// Again on each new connection, if the client's policy allows it.
+    /// Once on each connection, if the client's policy allows retransmission.
     Repeated,
     /// At most once.
     Once,

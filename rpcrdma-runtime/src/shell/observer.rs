@@ -11,7 +11,7 @@ use super::{CallError, metrics, spans};
 use crate::proto::call::Traffic;
 use crate::proto::program::{Procedure, Program};
 
-/// Observes every call that ends.
+/// Observes every call that returns a result or an error. An abandoned call is not reported.
 #[derive(Clone)]
 pub struct Observer(Arc<dyn Fn(&CallReport) + Send + Sync>);
 
@@ -43,7 +43,7 @@ pub struct CallReport {
     pub procedure: &'static str,
     /// The call's XID.
     pub xid: u32,
-    /// Time from the call to its decoded result.
+    /// Time from the call to its decoded result or its failure.
     pub elapsed: Duration,
     /// How the call was transferred, if it has a result.
     pub traffic: Option<Traffic>,

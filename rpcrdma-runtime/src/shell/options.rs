@@ -30,7 +30,7 @@ pub struct ClientOptions {
     /// with [`CallError::TooMany`](super::CallError::TooMany).
     pub max_outstanding_calls: usize,
     /// A connection without calls is closed after this time, and the next call reconnects (default 5
-    /// minutes). `None` keeps the connection, as does a client that does not reconnect.
+    /// minutes). With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
     pub idle: Option<Duration>,
     /// How long the server may be silent while a timed-out call holds a credit (default 30 s). Then the
     /// client closes the connection.

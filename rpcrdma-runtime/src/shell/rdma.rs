@@ -297,7 +297,7 @@ pub(super) struct Peer {
     pub(super) negotiated: Negotiated,
     /// The server's address.
     pub(super) address: Option<SocketAddr>,
-    /// Number of RDMA Reads that the local peer serves at once.
+    /// Maximum number of RDMA Reads that the local peer serves at once.
     pub(super) ird: u32,
 }
 

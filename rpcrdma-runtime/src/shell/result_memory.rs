@@ -7,7 +7,7 @@ use crate::xdr::{BytesMut, ItemMemory, Size};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultMemoryError {
-    /// The result has no eligible item.
+    /// The result has no eligible item, or another layer such as RPCSEC_GSS has encoded the call.
     #[error("the result has no eligible item for the supplied memory")]
     NoItem,
     /// The item may be larger than the memory.
@@ -32,7 +32,7 @@ pub(super) struct ResultMemory {
 
 #[derive(Debug)]
 struct Share {
-    /// An empty part of the memory.
+    /// An empty view of the memory, which reclaims the memory once the last result is dropped.
     part: BytesMut,
     /// A call uses the memory.
     leased: bool,

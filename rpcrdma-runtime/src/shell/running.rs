@@ -33,7 +33,7 @@ pub(super) struct CallInfo {
 /// A call that has ended.
 pub(super) struct Ended<K> {
     pub(super) key: K,
-    /// Absent if the message was not a call.
+    /// Absent if the message was not a valid call.
     pub(super) info: Option<CallInfo>,
     /// The span of the call.
     pub(super) span: Span,

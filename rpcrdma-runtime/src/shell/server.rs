@@ -28,8 +28,8 @@ use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters,
 ///
 /// A handler runs on the task of its connection until it first waits, and then on its own task. A handler
 /// that blocks, or computes for a long time, delays the other calls of its connection; use
-/// `tokio::task::spawn_blocking`. Calls that a duplicate-request cache tracks run on their own task from the
-/// start.
+/// `tokio::task::spawn_blocking`. A waiting call that a duplicate-request cache tracks runs to completion
+/// even if its connection is lost.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +62,7 @@ impl Server {
     /// Binds an address with default options.
     ///
     /// # Errors
-    /// [`ServeError::Bind`].
+    /// [`ServeError::Bind`], and [`ServeError::Capture`] with the feature `capture`.
     pub async fn bind(address: impl ToAddress) -> Result<Self, ServeError> {
         Server::bind_with(address, ServerOptions::default()).await
     }
@@ -118,7 +118,7 @@ impl Server {
         self
     }
 
-    /// Also serves RPC over TCP at this address, as [`Server::also`].
+    /// Also serves RPC over TCP at this address, as [`Server::also`] does.
     ///
     /// # Errors
     /// [`ServeError::Bind`].
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Also serves RPC over TCP on a socket that is bound already, as [`Server::also`].
+    /// Also serves RPC over TCP on a socket that is bound already, as [`Server::also`] does.
     #[must_use]
     pub fn also_tcp_listener(mut self, listener: TcpListener, options: TcpOptions) -> Self {
         self.listeners.push(OverTcp::new(listener, options));
@@ -156,7 +156,7 @@ impl Server {
         Server { peers, ..self }
     }
 
-    /// Returns the server's counters. They stay readable while the server runs and afterwards.
+    /// Returns the server's counters, which stay readable while the server runs and afterwards.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.stats.clone()
@@ -178,8 +178,8 @@ impl Server {
         self.listeners.iter().map(|listener| listener.local_addr()).collect()
     }
 
-    /// Serves until `shutdown` is ready. Then accepts no more connections, waits for the replies to running
-    /// calls, and closes the connections.
+    /// Serves until `shutdown` is ready. Then accepts no more connections, waits up to
+    /// [`ServerOptions::drain`] for the replies to running calls, and closes the connections.
     ///
     /// # Errors
     /// [`ServeError::Accept`] if a listener fails permanently. The other listeners then stop, too.
@@ -265,7 +265,7 @@ impl fmt::Debug for Server {
 type BoxedIncoming = Box<dyn AnyIncoming>;
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The acceptor of any provider. Only `accept` uses dynamic dispatch: the task of a connection has a
+/// The acceptor of any provider. Only accepting uses dynamic dispatch: the task of a connection has a
 /// concrete type.
 trait AnyAcceptor: Send + Sync {
     fn local_addr(&self) -> io::Result<SocketAddr>;
@@ -393,9 +393,9 @@ async fn serve_incoming(
 }
 
 /// Serves one connection of any provider until it is closed or `stopping` is true. A stopping connection
-/// rejects new calls and closes once the running calls have ended. If the sender of `stopping` is dropped
-/// first, the server never stops by itself. The server has no duplicate-request cache, so retransmitted calls
-/// run again.
+/// drops new calls and closes once the running calls have ended. If the sender of `stopping` is dropped
+/// while the value is false, only the peer or a failure ends the connection. There is no duplicate-request
+/// cache, so retransmitted calls run again.
 pub async fn serve_connection(
     connection: impl Connection,
     services: Services,

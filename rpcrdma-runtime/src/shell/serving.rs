@@ -83,7 +83,7 @@ impl Serving {
         }))
     }
 
-    /// Returns a server without a cache, with a separate memory budget and unused counters.
+    /// Returns the state of a server without a cache, with its own memory budget and counters.
     pub(super) fn plain(services: Services) -> Self {
         let memory = MemoryBudget::default();
         Serving::new(services, None, memory, MAX_BACKWARD_CALLS, ServerStats::default())

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use crate::proto::owner::Owner;
 
-/// The peers that may connect to a server. A server closes the connection of any other peer before it takes
-/// a slot. Clones share their state.
+/// The peers that may connect to a server. A server closes the connection of any other peer before the
+/// connection takes a slot. Clones share their state.
 #[derive(Clone)]
 pub struct PeerFilter {
     admits: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
@@ -91,8 +91,8 @@ impl Slots {
         self.wait(|state| state.connections.len() < self.0.max || self.0.most_idle(state).is_some()).await;
     }
 
-    /// Takes a slot for a connection from this address. Returns `None` if its owner has reached its limit.
-    /// If no slot is free, closes the connection that has been idle longest.
+    /// Waits for a slot for a connection from this address. Returns `None` if the owner has reached its
+    /// limit. If no slot is free, closes the connection that has been idle longest.
     pub(super) async fn take(&self, address: IpAddr) -> Option<Slot> {
         let owner = Owner::from(address);
         let is_refused =

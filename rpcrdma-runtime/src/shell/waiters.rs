@@ -19,10 +19,10 @@ pub(super) trait Submit: Send + Sync {
     /// Starts a call. [`Submit::poll_outcome`] returns its outcome.
     ///
     /// # Errors
-    /// [`CallError::TooMany`] and [`CallError::Disconnected`].
+    /// [`CallError::TooMany`], [`CallError::Disconnected`], or [`Unsendable::RepeatedXid`].
     fn submit(&self, call: SessionCall) -> Result<CallId, CallError>;
 
-    /// Returns the outcome of a call, once. Returns `None` if the task that drives the calls was dropped.
+    /// Returns the outcome of a call, once. Returns `None` afterwards, or if the session ended without one.
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
 
     /// Abandons a call whose outcome was not taken.
@@ -36,7 +36,7 @@ pub(super) struct Waiters {
     next_xid: u32,
     /// The callers to wake after the lock of this table is released.
     woken: Vec<Waker>,
-    /// The task that drives the calls was dropped.
+    /// The session or the connection has ended, so new calls fail.
     closed: bool,
 }
 
@@ -128,7 +128,7 @@ impl Waiters {
         }
     }
 
-    /// Removes a caller and returns it. It must be dropped without the lock.
+    /// Removes and returns a caller, which must be dropped without the lock.
     pub(super) fn remove(&mut self, call: CallId) -> Option<Caller> {
         self.get_mut(call)?;
         self.callers.remove(call.xid())

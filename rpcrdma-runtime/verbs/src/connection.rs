@@ -48,7 +48,7 @@ pub struct VerbsConnection {
     keepalive: Option<Pin<Box<Sleep>>>,
     /// Whether work or a Receive completed in this interval.
     active: bool,
-    /// The minimum rate of a client.
+    /// Enforces the minimum rate. `None` without a minimum rate, as for all clients.
     pace: Option<Pace>,
 }
 

@@ -27,7 +27,7 @@ pub enum VerbsError {
         /// The timeout.
         after: Duration,
     },
-    /// The peer did not answer, or the handshake failed.
+    /// The peer did not respond, or the handshake failed.
     #[error("connecting failed: {event} ({source})")]
     Failed {
         /// The connection manager's name for the event.

@@ -68,7 +68,7 @@ impl Settings {
 pub(super) struct Faults {
     /// Posted work is not executed.
     pub(super) stalled: bool,
-    /// Posted work is executed just before a completion queue is armed.
+    /// Arming a completion queue first ends `stalled` and executes the posted work.
     pub(super) late_completions: bool,
     /// An RDMA Read fills only half of its sink and still succeeds.
     pub(super) short_reads: bool,
@@ -92,7 +92,7 @@ pub(super) struct Faults {
     pub(super) failing_call: Option<u32>,
 }
 
-/// The device. Every call holds this lock, so Miri can order the memory accesses of different threads.
+/// The device. Every call that uses it holds this lock, so Miri can order the memory accesses of threads.
 static DEVICE: Mutex<Device> = Mutex::new(Device::new());
 /// Serializes the tests.
 static TEST_LOCK: Mutex<()> = Mutex::new(());

@@ -39,7 +39,7 @@
 //! # Unsafe code
 //!
 //! This is the only crate of the project with unsafe code, because it calls C libraries. The modules `cm`,
-//! `objects` and `queue_pair` own the objects of these libraries.
+//! `device`, `objects`, `queue_pair` and `windows` own the objects of these libraries.
 
 #![cfg_attr(not(feature = "devices"), allow(rustdoc::broken_intra_doc_links))]
 #![cfg(feature = "devices")]

@@ -110,8 +110,8 @@ unsafe impl Pinned for Memory {
     }
 }
 
-/// A memory region and the memory that it registers. The device has exclusive use of the memory until the
-/// region is destroyed.
+/// A memory region and the memory that it registers. Until the region is destroyed, nothing else accesses
+/// memory that the device may write.
 #[derive(Debug)]
 pub(super) struct Registered<M: Pinned> {
     raw: NonNull<ib::ibv_mr>,
@@ -349,7 +349,7 @@ impl CompletionQueue {
         self.raw.as_ptr()
     }
 
-    /// Takes completions from the queue, up to the length of `into`.
+    /// Moves up to [`BATCH`] completions from the queue to `into` and returns their number.
     pub(super) fn poll(&mut self, into: &mut [ib::ibv_wc; BATCH]) -> io::Result<usize> {
         // SAFETY: queue and context are alive. Opening the device initialized the function table.
         let poll = unsafe { (*(*self.raw.as_ptr()).context).ops.poll_cq };
@@ -362,8 +362,8 @@ impl CompletionQueue {
 
     /// Returns ready when there may be completions for [`CompletionQueue::poll`].
     ///
-    /// The caller must then poll until the queue is empty before it calls this method again, so that no
-    /// completion is missed between polling and waiting.
+    /// The caller must then poll until the queue is empty before it calls this method again. Otherwise a
+    /// completion between polling and waiting may be missed.
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.armed {
             self.arm()?;

@@ -7,12 +7,12 @@ use super::objects::Capabilities;
 /// end of the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryWindows {
-    /// Uses windows if the device supports them, except on Linux's software RoCE, rxe. With rxe, a server
-    /// that invalidates a window twice crashes the kernel of the client, because Linux 6.1 and 6.12 do not
-    /// check for this.
+    /// Uses windows if the device supports them and Send with Invalidate, except on Linux's software RoCE,
+    /// rxe. With rxe, a server that invalidates a window twice crashes the kernel of the client, because
+    /// Linux 6.1 and 6.12 do not check for this.
     #[default]
     Auto,
-    /// Uses windows if the device supports them. On rxe, choose this only if the servers are trusted.
+    /// As `Auto`, but also uses windows on rxe. On rxe, choose this only if the servers are trusted.
     Always,
     /// Never uses windows.
     Never,
@@ -33,7 +33,7 @@ impl MemoryWindows {
 pub struct VerbsOptions {
     /// Number of Receives posted before the peer can send its first message (default 96).
     ///
-    /// They count toward the Receives requested with
+    /// These Receives count toward the Receives requested with
     /// [`Action::PostReceives`](rpcrdma_runtime::proto::work::Action::PostReceives). The number must be at
     /// least the first credit grant, because a message without a posted Receive may close the connection.
     /// Connectors and acceptors raise the number accordingly.
@@ -59,9 +59,9 @@ pub struct VerbsOptions {
     /// peer may impose lower limits.
     pub ord: u8,
     /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
-    /// second over at least 10 s (default 64 KiB). A server closes the connection of a slower client. It also
-    /// closes a connection without a completion for 30 s plus the time that the oldest work takes at this
-    /// rate. With 0, any rate is allowed.
+    /// second (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower
+    /// client. The server also closes a connection without a completion for 30 s plus the time that the
+    /// oldest work takes at this rate. With 0, any rate is allowed.
     pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.
@@ -77,7 +77,7 @@ pub struct VerbsOptions {
     pub receiver_not_ready_retries: u8,
     /// The time without a completion after which a connection checks that its peer is alive (default 60 s).
     /// `None` disables the checks, and a dead peer is then detected only while a call is outstanding. A check
-    /// is an empty RDMA Write. It fails when the device stops retransmitting
+    /// is an empty RDMA Write, which fails when the device stops retransmitting
     /// ([`VerbsOptions::retries`]), or on iWARP when the device's TCP does.
     ///
     /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. On

@@ -557,7 +557,8 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Returns the handle that a message has invalidated. Fails if the peer had no right to invalidate it.
+    /// Returns the handle that a message has invalidated, if any. Fails if the peer had no right to
+    /// invalidate the handle.
     fn invalidated(&mut self, completion: &ib::ibv_wc) -> Result<Option<u32>, CloseReason> {
         let mut flags = ib::ibv_wc_flags::IBV_WC_WITH_INV;
         if self.device.rxe {
@@ -640,7 +641,7 @@ impl QueuePair {
     }
 
     /// Returns the data of a full sink. Drops earlier sinks that are only partly filled: RDMA Reads complete
-    /// in order, so theirs have completed.
+    /// in order, so the RDMA Reads into earlier sinks have completed.
     fn take_sink(&mut self, number: u64) -> Result<Bytes, CloseReason> {
         let failed = || CloseReason::Io("memory deregistration failed".into());
         while self.first_sink < number && self.sinks.pop_front().is_some() {

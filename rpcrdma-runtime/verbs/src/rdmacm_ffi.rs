@@ -3,8 +3,8 @@
 //! No published crate binds both the private data and the functions that a queue pair with Send with
 //! Invalidate needs.
 //!
-//! Only the library creates ids and events, so each structure here declares only the leading fields that are
-//! used. The assertions below compare the layout with that of a C compiler.
+//! Only the library creates channels, ids and events, so their structures declare only the leading fields, up
+//! to the last field in use. The assertions below compare the layout with that of a C compiler.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::{offset_of, size_of};

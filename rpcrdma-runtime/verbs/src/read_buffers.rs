@@ -48,13 +48,14 @@ impl Owner {
         if shared { Owner::Shared } else { Owner::Connection(NUMBERS.fetch_add(1, Ordering::Relaxed)) }
     }
 
-    /// Returns a buffer of this length. It contains zeros, or data of an earlier RDMA Read of the same owner.
+    /// Returns a buffer of this length, which contains zeros or data of an earlier RDMA Read of this owner.
     pub(super) fn take(self, len: usize) -> BytesMut {
         let cached = if is_cacheable(len) { cache().take(self, len) } else { None };
         cached.unwrap_or_else(|| BytesMut::zeroed(len))
     }
 
-    /// Adds a buffer to the cache. It becomes available when all other references to it are dropped.
+    /// Adds a buffer to the cache, if its length is cacheable. The buffer becomes available when all other
+    /// references to it are dropped.
     pub(super) fn keep(self, data: &Bytes) {
         if is_cacheable(data.len()) {
             let data = data.clone();

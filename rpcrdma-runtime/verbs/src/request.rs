@@ -65,7 +65,7 @@ pub(super) enum Local {
 /// A transfer whose memory is registered, and the sink that starts with it.
 pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 
-/// A posted work request. It holds the memory that the request uses.
+/// A posted work request, with the memory that the request uses.
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) done: Done,
@@ -102,7 +102,7 @@ pub(super) struct VerbsRequest {
     pub(super) raw: ib::ibv_send_wr,
     pub(super) sges: Vec<ib::ibv_sge>,
     pub(super) posted: Posted,
-    /// The slot with the inline data. It is free as soon as the request is posted.
+    /// The slot with the inline data, which is released as soon as the request is posted.
     pub(super) inline: Option<usize>,
 }
 

@@ -54,7 +54,7 @@ pub async fn connect(
     with_timeout(options.connect_timeout, "connecting", connecting).await
 }
 
-/// Returns true if TCP already uses the local port that the connection manager chose.
+/// Returns true if the error means that TCP already uses the local port that the connection manager chose.
 ///
 /// This happens only on iWARP, where the device opens a TCP connection from that port. The connection manager
 /// does not know the ports in use by TCP. No data has been sent at this point.

@@ -19,7 +19,7 @@ use super::objects::{Access, Domain, Registered, check_destroyed};
 /// The maximum number of free windows that are kept for reuse.
 const MAX_FREE: usize = 256;
 
-/// A window. It is dropped before the region that it is bound to.
+/// A window, which is dropped before the region that it is bound to.
 #[derive(Debug)]
 struct Window {
     raw: NonNull<ib::ibv_mw>,
@@ -157,7 +157,8 @@ impl Windows {
         true
     }
 
-    /// Fills in a request that invalidates a window. Returns false if the peer has already invalidated it.
+    /// Fills in a request that invalidates a window. Returns false if there is no window with this handle, or
+    /// if the peer has already invalidated the window.
     pub(super) fn unbind(&mut self, token: Token, handle: u32, request: &mut ib::ibv_send_wr) -> bool {
         let Some(bound) = self.bound.get_mut(&handle) else { return false };
         if bound.state == State::Invalidated {

@@ -1,9 +1,9 @@
-//! Captures (feature `capture`): the octets of each connection as TCP accepted or delivered them. Wireshark,
+//! Captures (feature `capture`): the octets that each connection sends and receives over TCP. Wireshark,
 //! tshark and `rpcrdma explain` read the file. Capturing needs no privileges and no network interface: the IP
 //! and TCP headers are built from the addresses.
 //!
-//! The file contains all data of its connections, including file data and credentials. Only its owner can
-//! read a new file.
+//! The file contains all data of its connections, including file data and credentials. On Unix, only its
+//! owner can read a new file.
 
 mod file;
 mod packet;

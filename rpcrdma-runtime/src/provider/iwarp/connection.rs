@@ -28,7 +28,7 @@ const TURN: usize = 1 << 20;
 const PIECES: usize = 64;
 /// Octets to read from TCP at once, unless they are received in place: more than the longest FPDU.
 const INPUT: usize = 72 << 10;
-/// Octets to write before FPDUs adapt to the size of TCP's segments, which grow with the peer's window.
+/// Octets to write before FPDUs adapt again to the size of TCP's segments, which grow with the peer's window.
 const RESIZE: u64 = 256 << 10;
 /// Maximum number of reads that empty the socket buffer after TCP has failed; enough for any buffer size.
 const LAST_READS: usize = 4096;
@@ -51,7 +51,7 @@ fn with_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 /// An iWARP connection over TCP.
 ///
-/// Every poll both writes and reads, so a peer that does not read cannot block input.
+/// Polling both writes and reads, so a peer that does not read cannot block input.
 pub struct IwarpConnection {
     socket: TcpStream,
     tap: Tap,
@@ -63,7 +63,7 @@ pub struct IwarpConnection {
     /// Octets written to TCP, and read from it.
     written: u64,
     read: u64,
-    /// The value of `written` at which FPDUs adapt to TCP's segments, unless their size is configured.
+    /// The value of `written` at which FPDUs adapt to TCP's segments. `None` if their size is configured.
     resize_at: Option<u64>,
     phase: Phase,
     deadlines: Deadlines,
@@ -73,7 +73,7 @@ pub struct IwarpConnection {
 enum Phase {
     /// Both directions are open.
     Open,
-    /// All output is sent and closed; waits for the peer to close.
+    /// All output was sent, and the socket is closed for writing. The peer has not closed it yet.
     Closing,
     /// The connection has ended.
     Closed,
@@ -106,8 +106,8 @@ impl IwarpConnection {
         }
     }
 
-    /// Writes as much as TCP accepts. Returns true if TCP accepted any octets. Without a context, no task is
-    /// woken when TCP accepts more.
+    /// Writes until TCP accepts no more, a completion is ready or [`TURN`] is reached. Returns true if TCP
+    /// accepted any octets or failed. Without a context, no task is woken when TCP accepts more.
     fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
         let mut accepted = 0;
         while self.phase == Phase::Open && accepted < TURN {
@@ -237,7 +237,7 @@ impl IwarpConnection {
         true
     }
 
-    /// Ends the connection: the peer is gone.
+    /// Ends the connection without sending the remaining output.
     fn end(&mut self, reason: CloseReason) {
         self.stream.abort(reason);
         self.output.clear();

@@ -47,9 +47,9 @@ pub(super) struct Progress {
 /// An expired deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
-    /// The peer accepts no output, or accepts the output of an ended stream too slowly.
+    /// The peer accepts no output, or accepts it too slowly.
     Sending,
-    /// Expected input did not arrive.
+    /// Expected input did not arrive, or arrived too slowly.
     Receiving,
     /// The peer does not close.
     Closing,
@@ -172,7 +172,8 @@ mod tests {
         Deadlines::new(&IwarpOptions { stall_timeout: stall, linger, ..IwarpOptions::default() }, false)
     }
 
-    /// Makes a little progress every second. Returns the first deadline to expire, and the number of seconds.
+    /// Makes a little progress every second. Returns the first deadline to expire and the number of seconds,
+    /// or `None` after 100 s.
     async fn trickle(
         deadlines: &mut Deadlines,
         progress: impl Fn(u64) -> Progress,

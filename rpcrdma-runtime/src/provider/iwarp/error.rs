@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::proto::iwarp::SetupError;
 use crate::wire::iwarp::MpaError;
 
-/// Why no iWARP connection was made.
+/// Why connecting over iWARP, or accepting a connection, failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IwarpError {
@@ -24,10 +24,10 @@ pub enum IwarpError {
     /// The peer closed the connection during the MPA handshake.
     #[error("the peer closed the connection during the MPA handshake")]
     Hangup,
-    /// The peer does not use MPA, or uses an unknown version of it.
+    /// The peer does not use MPA, or its MPA frame is invalid or has an unknown revision.
     #[error(transparent)]
     Mpa(#[from] MpaError),
-    /// The parameters of the peers are incompatible.
+    /// The parameters of the peers are incompatible, or the local private data is too long.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The peer refused the connection (the R flag of its MPA reply).

@@ -204,7 +204,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Reads exactly one frame. Fails at the first octet that is not MPA.
+    /// Reads exactly one frame. Fails at the first octet that differs from the key.
     async fn read(socket: &mut TcpStream, tap: &mut Tap, kind: FrameKind) -> Result<Self, IwarpError> {
         let mut head = [0; mpa::HEADER_LEN];
         let mut filled = 0;
@@ -256,7 +256,7 @@ fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, IwarpError> {
     }
 }
 
-/// Rejects the connection: sends these octets and shuts down sending.
+/// Sends the last octets of a rejected connection, and closes the socket for writing.
 async fn send_last(
     socket: &mut TcpStream,
     tap: &mut Tap,

@@ -34,17 +34,17 @@ pub struct IwarpOptions {
     pub max_region: u32,
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
-    /// Minimum rate at which a client must accept output or answer RDMA Reads, in octets per second, averaged
-    /// over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any
-    /// rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress at all.
+    /// Minimum rate at which a client must accept output or serve RDMA Reads, in octets per second (default
+    /// 64 KiB). The average covers at least 10 s. A server closes the connection of a slower client. 0 allows
+    /// any rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress.
     pub min_rate: u64,
     /// How long an initiator waits for the complete MPA reply (default 10 s).
     pub reply_timeout: Duration,
     /// How long a responder waits for the complete MPA request (default 5 s).
     pub request_timeout: Duration,
-    /// How long a peer may stall (default 30 s): in the middle of a message, before the response to an RDMA
-    /// Read, or while it accepts no output. Also the time limit for sending the remaining output after the
-    /// end of the stream. Durations longer than a year count as a year.
+    /// How long a peer may stall in the middle of a message, before an RDMA Read Response, or without
+    /// accepting output (default 30 s). Also the time limit for sending the remaining output after the end
+    /// of the stream. Durations longer than a year count as a year.
     pub stall_timeout: Duration,
     /// How long the peer may take to close the connection after the local peer has (default 1 s).
     pub linger: Duration,
@@ -118,7 +118,8 @@ impl IwarpOptions {
     }
 }
 
-/// Returns the size of the largest FPDU that fits a TCP segment.
+/// Returns the size of the largest FPDU that fits a TCP segment. If the segment size is unknown, returns
+/// [`DEFAULT_FPDU`].
 pub(super) fn fpdu_in_segment(socket: &TcpStream) -> usize {
     segment_size(socket).unwrap_or(DEFAULT_FPDU) & !3
 }
@@ -129,7 +130,7 @@ impl IwarpOptions {
         Tap::prepare(&self.capture)
     }
 
-    /// Sets the socket options.
+    /// Disables Nagle's algorithm, and enables keepalive probes if the options ask for them.
     pub(super) fn prepare(&self, socket: &TcpStream) -> io::Result<()> {
         socket.set_nodelay(true)?;
         match &self.keepalive {

@@ -17,12 +17,11 @@ use crate::shell::spans::Endpoints;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::xdr::{Layout, Reducer};
 
-/// Makes a server's calls to its client in the backward direction (RFC 8167), on the connection that the
-/// client made.
+/// Calls a client from its server, in the backward direction (RFC 8167) of the client's connection.
 ///
 /// A handler gets a `BackwardClient` from [`CallContext::backward`] and may keep it. Clones use the same
 /// connection. Calls fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The
-/// protocol must tell the server that the client accepts backward calls, as NFS version 4.1 does by
+/// protocol must tell the server that the client accepts backward calls, as NFS version 4.1 does with
 /// CREATE_SESSION. Calls fail once the connection is lost or the server stops. Only the client can reconnect.
 /// The procedure that calls `ready` must then run again on the new connection. Therefore its replies must not
 /// be cached ([`Uncached`](crate::proto::program::Uncached)), or the client must send a new call.
@@ -91,26 +90,26 @@ impl BackwardClient {
         BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }
     }
 
-    /// Allows calls: the upper layer of the client has announced that it accepts them (RFC 8167 section 6).
+    /// Allows calls. The client's upper layer must have announced that it accepts them (RFC 8167 section 6).
     pub fn ready(&self) {
         self.shared.calls.ready();
     }
 
     /// Returns a client with another timeout for each call, including the wait for a credit (default 60 s).
-    /// A call that was sent and times out keeps its credit and does not affect the connection.
+    /// Over RDMA, a call that was sent and times out keeps its credit. The connection continues.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         BackwardClient { timeout, ..self }
     }
 
-    /// Returns a client with another credential (default AUTH_NONE). It is independent of the credential of
-    /// the client's own calls (RFC 8167 section 8).
+    /// Returns a client with another credential (default AUTH_NONE). This credential is independent of that
+    /// of forward calls (RFC 8167 section 8).
     #[must_use]
     pub fn with_credential(self, credential: Credential) -> Self {
         BackwardClient { credential, ..self }
     }
 
-    /// Returns the client's address.
+    /// Returns the client's address, or `None` if the transport has no addresses.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.shared.endpoints.peer

@@ -13,12 +13,12 @@ use crate::shell::CallError;
 use crate::shell::waiters::{Outcome, Submit, Waiters};
 use crate::xdr::Message;
 
-/// The engine of a server's calls on one connection.
+/// The engine of the backward calls on one connection.
 pub(in crate::shell) trait Backward: Send + 'static {
     /// Allows calls.
     fn ready(&mut self);
 
-    /// Sends a call at once or queues it. [`RequesterEvent::Done`] follows unless the call is cancelled.
+    /// Queues a call for sending. [`RequesterEvent::Done`] follows unless the call is cancelled.
     fn submit(&mut self, message: Message) -> CallId;
 
     /// Abandons a call.
@@ -40,7 +40,7 @@ pub(in crate::shell) trait BackwardCalls: Submit {
     fn watch(&self) -> watch::Receiver<bool>;
 }
 
-/// The calls of a server on one connection. Callers submit them on their own tasks, and the connection's
+/// The backward calls on one connection. Callers submit the calls on their own tasks, and the connection's
 /// task sends them. Dropping this value fails the callers that still wait.
 pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
 

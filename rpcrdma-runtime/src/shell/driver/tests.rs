@@ -24,7 +24,7 @@ struct Wire {
 
 type SharedWire = Arc<Mutex<Wire>>;
 
-/// A connection whose socket accepts output only from its driver if `blocked`.
+/// A connection. If `blocked`, its socket accepts output only from the driver.
 struct Wired {
     wire: SharedWire,
     blocked: bool,
@@ -154,7 +154,7 @@ fn try_submit(shared: &Shared<Wired>) -> Result<CallId, CallError> {
     shared.submit(call)
 }
 
-/// A client on its first connection, without calls.
+/// Returns a client on its first connection, without calls, and its driver.
 fn client(wire: &SharedWire, blocked: bool) -> (Arc<Shared<Wired>>, Driver<Wired>) {
     let connected = (Wired { wire: wire.clone(), blocked }, TestRequester::default());
     let policy = Policy { idle: None, ..Policy::default() };

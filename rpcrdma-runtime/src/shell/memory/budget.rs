@@ -27,16 +27,17 @@ const FREE: u64 = 8;
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
 /// that outlives its connection. Clones share it, so one budget can serve several servers.
 ///
-/// A call waits while its [`Owner`] would use more memory, including the call, than remains free. One owner
-/// therefore uses at most half of the budget, and two owners use at most a third each. Another owner always
-/// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
-/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB, or 16 KiB once the
-/// budget is exceeded by a quarter. An owner that
-/// uses more than a sixteenth of the budget leaves an eighth free for lighter ones. A call that holds memory
-/// and needs more also waits. Exception: one such call at a time may exceed the budget, by at most a quarter.
+/// A call waits while its [`Owner`] would use more memory with the call than is free without the call. One
+/// owner therefore uses at most half of the budget, and two owners use at most a third each. Another owner
+/// always has room: at the limit, a server first stops reading from the owner that uses most. Calls and
+/// replies of up to 16 KiB count, but wait only if their owner has used up its share and its guaranteed
+/// 256 KiB. The guarantee is 16 KiB once the budget is exceeded by a quarter. An owner that uses more than a
+/// sixteenth of the budget leaves an eighth free for lighter ones. A call that holds memory and needs more
+/// also waits. Exception: one such call at a time may exceed the budget, by at most a quarter.
 ///
-/// Calls that wait over RPC-over-RDMA do not count. If those of all owners use an eighth of the budget, a
-/// server closes a connection on which a call arrives whose owner's waiting calls use more than 64 KiB.
+/// Calls that wait over RPC-over-RDMA do not count. Their limits are an eighth of the budget for all owners,
+/// and 64 KiB for each owner. If a further call must wait while both limits are exceeded, the server closes
+/// the connection of that call.
 ///
 /// ```
 /// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};
@@ -179,7 +180,7 @@ impl Account {
     }
 }
 
-/// The memory of a connection's calls that wait, which their owner cannot be denied: the calls have arrived.
+/// The memory of a connection's waiting calls. Counting it never waits, because the calls have arrived.
 #[derive(Debug)]
 pub(in crate::shell) struct WaitingMemory {
     account: Arc<Account>,
@@ -187,8 +188,8 @@ pub(in crate::shell) struct WaitingMemory {
 }
 
 impl WaitingMemory {
-    /// Sets the size. Returns false if it grows, the waiting calls of all owners use an eighth of the budget,
-    /// and those of this owner use more than 64 KiB. The connection must then be closed.
+    /// Sets the size. If the size grows and both limits are exceeded, returns false, and the connection must
+    /// be closed. The limits are an eighth of the budget for all owners, and 64 KiB for each owner.
     pub(in crate::shell) fn set(&mut self, bytes: u64) -> bool {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let counters = [&self.account.waiting, &self.account.budget.0.waiting];

@@ -25,9 +25,9 @@ const LONG: u32 = 4 << 20;
 /// The size of the chunk for a small reply, and the size of its item.
 const CHUNK: u32 = 16 << 10;
 
-/// Returns a long item from procedure 1, a small one from procedure 3, and no data from other procedures. The
-/// work of procedures 2 and 5 outlives their handlers, and procedure 5 uses more memory than its reply.
-/// Procedure 4 uses the memory of a long reply. Procedures 2, 4 and 5 never reply.
+/// Procedure 1 returns a long item, procedure 3 a small one, and the other procedures no data. The work of
+/// procedures 2 and 5 outlives their handlers, and procedure 5 uses more memory than its reply. Procedure 4
+/// uses the memory of a long reply. Procedures 2, 4 and 5 never reply.
 #[derive(Default)]
 struct Files {
     outliving: Mutex<Vec<CallMemory>>,

@@ -14,14 +14,14 @@ use crate::proto::session::Counts as SessionCounts;
 counts! {
     /// Calls that failed, by reason ([`CallError`]).
     pub struct Failures {
-        /// No message was sent: arguments out of bounds, no usable bound for the reply, chunk lists that
-        /// are too long, or too many calls.
+        /// No message was sent. Examples are arguments out of bounds, no usable bound for the reply, chunk
+        /// lists that are too long, and too many calls.
         pub unsendable: "unsendable",
         /// Memory could not be registered.
         pub registration: "registration failures",
-        /// The server answered ERR_VERS (R171).
+        /// The server replied with ERR_VERS (R171).
         pub version: "ERR_VERS",
-        /// The server answered ERR_CHUNK (R172).
+        /// The server replied with ERR_CHUNK (R172).
         pub chunk: "ERR_CHUNK",
         /// The reply broke the protocol, or its result could not be decoded.
         pub bad_reply: "bad replies",
@@ -89,9 +89,9 @@ pub struct ClientSnapshot {
     pub credit_waits: u64,
     /// Total time that calls have waited for a credit.
     pub credit_wait_time: Duration,
-    /// Messages of the server that matched no call.
+    /// Messages from the server that matched no call. Zero over TCP.
     pub discarded: u64,
-    /// Connections, including the first, and the calls that they affected.
+    /// Connections, including the first, failed attempts, retransmissions and timeouts.
     pub session: SessionCounts,
 }
 

@@ -13,7 +13,7 @@ counts! {
     pub struct ConnectionCounts {
         /// Connections that were established.
         pub made: "made",
-        /// Connections that were accepted but failed: the handshake failed or timed out.
+        /// Connections whose handshake failed or timed out, and requests that the provider itself refused.
         pub failed: "failed",
         /// Connections that were closed immediately because their address is not admitted or has reached its
         /// limit.
@@ -30,7 +30,7 @@ counts! {
         pub replayed: "replayed",
         /// Retransmitted calls that arrived while the first call ran, and got the same reply.
         pub joined: "joined",
-        /// New calls that the cache could not track because too many were running.
+        /// New calls that the cache could not track because running calls filled it.
         pub untracked: "untracked",
     }
 }
@@ -47,7 +47,7 @@ pub struct ServerSnapshot {
     pub rpc: RpcCounts,
     /// Retransmitted calls.
     pub duplicates: DuplicateCounts,
-    /// How the answered calls were transferred. Zero over TCP.
+    /// How calls with a reply were transferred. Zero over TCP.
     pub traffic: TrafficCounts,
     /// Requests that were refused. Zero over TCP.
     pub refusals: Refusals,
@@ -115,7 +115,7 @@ impl ServerStats {
         metrics::count("rpcrdma_server_refusals_total", Refusals::NAMES, refusals.to_array());
     }
 
-    /// Counts an open connection until the returned value is dropped.
+    /// Counts a new connection, which is open until the returned value is dropped.
     pub(in super::super) fn connected(&self) -> OpenConnection {
         self.connections(ConnectionCounts { made: 1, ..ConnectionCounts::default() });
         self.0.connected.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl ServerStats {
     }
 }
 
-/// An open connection.
+/// Counts as an open connection until it is dropped.
 #[derive(Debug)]
 pub(in super::super) struct OpenConnection(ServerStats);
 

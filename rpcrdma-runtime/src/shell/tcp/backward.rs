@@ -1,4 +1,4 @@
-//! A server's calls to its client over TCP, on the connection that the client made.
+//! Backward calls over TCP: a server calls its client on the client's connection.
 
 use super::super::backward::Backward;
 use super::TcpOptions;
@@ -7,7 +7,7 @@ use crate::proto::call::{CallId, RequesterEvent, TransportError};
 use crate::proto::session::SessionRequester;
 use crate::xdr::Message;
 
-/// The server's calls on one connection.
+/// The backward calls on one connection.
 pub(super) struct TcpBackward {
     pub(super) requester: TcpRequester,
     /// The client accepts calls.
@@ -16,7 +16,7 @@ pub(super) struct TcpBackward {
 }
 
 impl TcpBackward {
-    /// Returns the calls of a new connection. Nothing is sent until the client is ready.
+    /// Returns the state of a new connection. No call is sent until the client is ready.
     pub(super) fn new(options: &TcpOptions) -> Self {
         TcpBackward {
             requester: TcpRequester::new(options, options.max_concurrent_backward_calls),
@@ -46,7 +46,7 @@ impl Backward for TcpBackward {
     }
 
     fn cancel(&mut self, call: CallId) {
-        // The server's calls do not check whether the client is alive.
+        // A backward call without a reply does not close the connection.
         self.requester.forget(call);
     }
 

@@ -29,8 +29,8 @@ const MIN_ITEM: usize = 16 << 10;
 
 /// A client of one server over TCP. Clones share its connection, and any number of tasks may call at once.
 ///
-/// The client carries calls of every program. Dropping a call's future abandons the call, and a late reply
-/// is dropped. Dropping the last clone closes the connection.
+/// The client can call every program. Dropping a call's future abandons the call, and a late reply is
+/// dropped. Dropping the last clone closes the connection.
 ///
 /// A connection ends when it is lost or stays idle for too long. The client then reconnects as soon as it
 /// has calls, and retransmits the outstanding ones with the same XID. A server without a duplicate-request
@@ -64,7 +64,7 @@ impl TcpClient {
     /// Connects with default options.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.
     pub async fn connect(address: impl ToAddress) -> Result<Self, ConnectError> {
         TcpClient::connect_with(address, TcpClientOptions::default()).await
     }
@@ -72,7 +72,7 @@ impl TcpClient {
     /// Connects to a name or an address, with its port.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.
     pub async fn connect_with(
         address: impl ToAddress,
         options: TcpClientOptions,
@@ -114,7 +114,7 @@ impl TcpClient {
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
     /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
     /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) contains that error. RPCSEC_GSS
-    /// calls are never retransmitted.
+    /// calls with a sequence number are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { handle: self.handle.without_retransmission() }
@@ -192,7 +192,7 @@ impl<P: Program> MessageTransport<P> for TcpClient {
     }
 }
 
-/// Connects to one of the addresses of a name.
+/// Connects to the first address of a name that accepts a connection.
 async fn connect_to_any(name: &str, options: &TcpOptions) -> Result<(TcpStream, SocketAddr), ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     let candidates =

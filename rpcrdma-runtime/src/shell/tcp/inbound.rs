@@ -29,7 +29,7 @@ use crate::xdr::Received;
 /// The slot, the memory and the length of a call.
 pub(super) type Key = (Slot, CallMemory, u64);
 
-/// A server's TCP connection, the client's calls on it, and the server's own calls.
+/// A server's TCP connection, with its forward and backward calls.
 pub(super) struct TcpInbound {
     peer: SocketAddr,
     incoming: Incoming,
@@ -82,7 +82,7 @@ impl TcpInbound {
         (inbound, executor)
     }
 
-    /// Records the end of the connection.
+    /// Fails all backward calls: the client has closed its direction, or the connection has ended.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.backward.with(|backward| backward.requester.ended(reason));
     }
@@ -134,15 +134,15 @@ impl TcpInbound {
         }
     }
 
-    /// Returns true if the connection may be read. Replies to the server's own calls may arrive behind more
-    /// calls than the server can run.
+    /// Returns true if the connection may be read. Replies to backward calls may arrive behind more calls
+    /// than the server can run.
     fn may_read(&self) -> bool {
         let has_outstanding = self.backward.with_used(|backward| backward.requester.has_outstanding());
         self.open && if self.draining { has_outstanding } else { self.slots.has_room(has_outstanding) }
     }
 
     /// Returns the memory for which the next record must wait. Small records wait only if the owner has used
-    /// up its share. Records that may be replies to the server's own calls do not wait.
+    /// up its share. Records that may be replies to backward calls do not wait.
     ///
     /// # Errors
     /// The record is too long.

@@ -17,7 +17,7 @@ pub struct TcpOptions {
     pub max_record: usize,
     /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
     /// server stops reading while a client has this many unanswered calls. Exception: while a server has
-    /// outstanding calls to the client, replies may arrive behind further calls. The server then reads and
+    /// outstanding backward calls, their replies may arrive behind further calls. The server then reads and
     /// queues further calls, up to the octets of the longest record.
     pub max_concurrent_calls: usize,
     /// Maximum number of backward calls at once on one connection (default 16). A server queues further
@@ -30,9 +30,9 @@ pub struct TcpOptions {
     /// a client, this is also the maximum silence of a server. If a call times out after that much silence,
     /// the client reconnects for the other calls.
     pub stall_timeout: Duration,
-    /// Minimum rate at which a client accepts output or sends the rest of a call, in octets per second over
-    /// at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any rate.
-    /// A client that makes no progress at all is subject to [`stall_timeout`](Self::stall_timeout).
+    /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second
+    /// (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower client.
+    /// 0 allows any rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress.
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
@@ -72,7 +72,7 @@ pub struct TcpClientOptions {
     /// 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) overrides it.
     pub timeout: Duration,
     /// A connection without calls is closed after this time, and the next call reconnects (default 5
-    /// minutes). `None` keeps the connection, as does a client that does not reconnect.
+    /// minutes). With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
     pub idle: Option<Duration>,
     /// How the client reconnects, and which calls it retransmits. With `None`, all outstanding and later
     /// calls fail when the connection ends.

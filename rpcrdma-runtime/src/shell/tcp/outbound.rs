@@ -19,11 +19,11 @@ use crate::proto::work::CloseReason;
 use crate::wire::rpc::MessageKind;
 use crate::xdr::Received;
 
-/// A client's TCP connection, and the server's calls on it.
+/// A client's TCP connection, with the backward calls on this connection.
 pub(super) struct TcpOutbound {
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Slots of the server's calls, if it may call.
+    /// Slots of backward calls, if the client serves programs.
     backward: Option<CallSlots>,
     /// The error of a reply that could not be queued.
     failed: Option<io::Error>,
@@ -79,8 +79,8 @@ impl TcpOutbound {
         }
     }
 
-    /// Returns the next record. A record that is too long fails the call that it answers, because the next
-    /// connection would return the same reply.
+    /// Returns the next record. A reply that is too long fails its call, because the server would send the
+    /// same reply on the next connection.
     fn poll_record(
         &mut self,
         requester: &mut TcpRequester,

@@ -18,8 +18,8 @@ use crate::proto::work::CloseReason;
 use crate::wire::rpc::record_mark;
 use crate::xdr::{Message, Received};
 
-/// A slot for one call. It is free once the call is written and is answered or abandoned, which bounds the
-/// output queue.
+/// A slot for one call. The slot is free once the call is written and is either answered or abandoned, which
+/// bounds the output queue.
 pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
 /// The queued and the outstanding calls of one connection.
@@ -74,7 +74,7 @@ impl TcpRequester {
         self.closing.as_ref()
     }
 
-    /// Sends a call at once or queues it. [`RequesterEvent::Done`] follows unless the call is forgotten.
+    /// Queues a call for [`Self::poll_send`]. [`RequesterEvent::Done`] follows unless the call is forgotten.
     ///
     /// # Errors
     /// The message is 2 GiB or longer.
@@ -129,7 +129,7 @@ impl TcpRequester {
         self.silent.clear();
     }
 
-    /// Ends the call that a reply answers. A reply that matches no outstanding call is dropped.
+    /// Ends the call with the XID of this reply. A reply that matches no outstanding call is dropped.
     pub(super) fn received(&mut self, reply: Bytes) {
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
         let Some(sent) = xid.and_then(|xid| self.calls.remove(xid)) else {
@@ -147,7 +147,7 @@ impl TcpRequester {
         }
     }
 
-    /// Ends all calls without a reply: the connection is lost.
+    /// Fails all queued and outstanding calls, because the connection has ended.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.closing = Some(reason.clone());
         for (_, sent) in mem::take(&mut self.calls).drain() {

@@ -104,7 +104,7 @@ impl TcpServer {
         TcpServer(self.0.peers(peers))
     }
 
-    /// Returns the server's counters. They stay readable while the server runs and afterwards.
+    /// Returns the server's counters, which stay readable while the server runs and afterwards.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.0.stats()
@@ -118,8 +118,8 @@ impl TcpServer {
         self.0.local_addr()
     }
 
-    /// Serves until `shutdown` is ready. Then accepts no more connections, waits for the replies to running
-    /// calls, and closes the connections.
+    /// Serves until `shutdown` is ready. Then accepts no more connections, waits up to
+    /// [`TcpServerOptions::drain`] for the replies to running calls, and closes the connections.
     ///
     /// # Errors
     /// [`ServeError::Accept`] if the listener fails permanently.

@@ -25,7 +25,7 @@ const READ: usize = 64 << 10;
 /// Maximum number of buffers per vectored write.
 const MAX_BUFFERS: usize = 16;
 
-/// Sets the socket options.
+/// Disables Nagle's algorithm, and enables keepalive probes if the options ask for them.
 pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
     socket.set_nodelay(true)?;
     match &options.keepalive {
@@ -117,7 +117,7 @@ impl Incoming {
     /// Returns the next record, or `None` at the end of the stream. Cancel safe.
     ///
     /// # Errors
-    /// An error of the operating system, or a record that is too long, truncated or stalled.
+    /// An error of the operating system, or a record that is too long, truncated, stalled or too slow.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         loop {
             if let Some(record) = self.buffered()? {
@@ -184,7 +184,7 @@ impl Outgoing {
     /// Writes a part of the queued output, which must not be empty. Cancel safe.
     ///
     /// # Errors
-    /// An error of the operating system, or the peer accepts no output.
+    /// An error of the operating system, or the peer accepts no output or accepts it too slowly.
     pub(super) async fn write(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_write(cx)).await
     }

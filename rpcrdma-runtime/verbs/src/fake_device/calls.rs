@@ -1,4 +1,4 @@
-//! The functions of librdmacm.
+//! The functions of librdmacm, except those that list devices.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};

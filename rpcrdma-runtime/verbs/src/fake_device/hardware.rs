@@ -13,7 +13,7 @@ const EXTENSIONS: u32 = 1 << 21;
 const WINDOWS: u32 = 1 << 24;
 
 impl Device {
-    /// Creates the device, with the transport from the settings.
+    /// Creates the device if necessary, and sets its transport from the settings.
     pub(super) fn init(&mut self) {
         if self.hardware.is_null() {
             // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.

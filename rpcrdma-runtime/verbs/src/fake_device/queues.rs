@@ -10,7 +10,7 @@ use libc::{c_int, c_uint, c_void};
 
 use super::{Device, allocate, device, failed, free, null, zeros};
 
-/// A pipe whose read end is readable while there are unread events. It holds one octet for each event.
+/// A pipe with one octet for each unread event, so its read end is readable while there are unread events.
 pub(super) struct Signal {
     reader: PipeReader,
     writer: PipeWriter,

@@ -23,7 +23,7 @@ pub(super) struct Pair {
     receives: VecDeque<Receive>,
     /// Executed unsignaled work. The device may still access its memory until the next completion.
     done: VecDeque<Posted>,
-    /// Work that occupies the send queue. It is removed when a completion is polled.
+    /// The numbers of the work that occupies the send queue until a completion is polled.
     outstanding_sends: VecDeque<u64>,
     outstanding_receives: u32,
 }
@@ -263,7 +263,7 @@ impl Device {
         }
     }
 
-    /// Returns the octets that work sends.
+    /// Returns the octets that work sends, or `None` if their memory is not registered.
     fn gathered(&self, domain: usize, posted: &Posted) -> Option<Vec<u8>> {
         if let Some(inline) = &posted.inline {
             return Some(inline.clone());
@@ -277,7 +277,7 @@ impl Device {
         Some(octets)
     }
 
-    /// Copies octets into local memory. Returns `None` if they do not fit.
+    /// Copies octets into local memory. Returns `None` if they do not fit or the memory is not writable.
     fn scatter(&self, domain: usize, sges: &[ib::ibv_sge], mut octets: &[u8]) -> Option<()> {
         for sge in sges {
             let memory = self.local(domain, sge, true)?;

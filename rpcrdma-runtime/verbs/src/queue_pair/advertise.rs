@@ -33,7 +33,7 @@ impl QueuePair {
     }
 
     /// Invalidates a window. [`QueuePair::fenced`] returns its region afterwards. Returns false if there is
-    /// no such window.
+    /// no such window or its invalidation is already posted.
     pub(crate) fn unbind(&mut self, token: Token, handle: u32) -> bool {
         let Some(windows) = &mut self.windows else { return false };
         match windows.state(handle) {

@@ -160,7 +160,7 @@ fn dropping_an_unused_connection_leaves_no_objects() {
     });
 }
 
-/// The other threads register and deregister memory.
+/// Other threads register or deregister memory while the connection is dropped.
 #[test]
 fn dropping_a_connection_during_blocking_jobs_leaves_no_objects() {
     const LONG: usize = crate::objects::LONG;

@@ -90,7 +90,7 @@ fn work_is_posted_without_polling() {
     }
 }
 
-/// The task that polls the connection must do the rest.
+/// The task that polls the connection must post the remaining work.
 #[test]
 fn work_that_cannot_be_posted_at_once_needs_polling() {
     with(Settings::CARD, async |device| {

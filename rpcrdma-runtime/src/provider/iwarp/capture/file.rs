@@ -12,9 +12,9 @@ use tracing::warn;
 use super::CaptureError;
 use super::packet::Segment;
 
-/// The header of a pcap file with nanosecond timestamps: magic number, version 2.4, maximum packet length,
-/// link type.
+/// The magic number of a pcap file with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
+/// The maximum packet length in the header of the file, in octets.
 const MAX_PACKET: u32 = 262_144;
 /// LINKTYPE_RAW: packets start with the IP header.
 const RAW_IP: u32 = 101;
@@ -27,7 +27,7 @@ pub(super) type Flow = (SocketAddr, SocketAddr);
 /// A capture file that any number of connections write to. Clones share the file, and dropping the last
 /// clone ends the capture.
 ///
-/// It is a pcap file of IP packets. Each packet is written to the system immediately, so that no captured
+/// The format is pcap with IP packets. Each packet is written to the system immediately, so that no captured
 /// packet is lost if the process is killed. If a write fails, the capture ends with a `tracing` warning and
 /// the connections continue.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ struct State {
     file: File,
     /// The buffer for one packet.
     packet: Vec<u8>,
-    /// Length of the complete packets in the file, in octets; `None` after a failure.
+    /// Length of the file up to its last complete packet, in octets; `None` after a failure.
     size: Option<u64>,
     flows: HashSet<Flow>,
     /// The number of connections so far.
@@ -50,10 +50,10 @@ struct State {
 }
 
 impl CaptureFile {
-    /// Creates a capture file, or truncates an existing one. Only its owner can read a new file.
+    /// Creates a capture file, or truncates an existing one. On Unix, only its owner can read a new file.
     ///
     /// # Errors
-    /// [`CaptureError`] if the file cannot be opened or written, or if another capture is writing to it.
+    /// [`CaptureError`] if the file cannot be opened or written. On Unix also if another capture uses it.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, CaptureError> {
         let path = path.into();
         match begin(&path) {
@@ -168,7 +168,7 @@ fn lock(file: &File) -> io::Result<()> {
         Err(TryLockError::WouldBlock) => Err(io::Error::other(
             "another capture is being written to the file; in RPCRDMA_PCAP, %p stands for the process ID",
         )),
-        // The file system does not support locks.
+        // Continues without a lock, because the file system may not support locks.
         Err(TryLockError::Error(_)) => Ok(()),
     }
 }
