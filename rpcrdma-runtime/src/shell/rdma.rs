@@ -275,7 +275,8 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
     }
 
     fn is_busy(&self) -> bool {
-        self.responder.has_calls() || self.backward.with_used(|backward| backward.is_ready())
+        let has_calls = self.responder.has_calls() || self.responder.unsent_bytes() > 0;
+        has_calls || self.backward.with_used(|backward| backward.is_ready())
     }
 
     fn drain(&mut self) {

@@ -24,7 +24,6 @@ use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::{CallNumbers, MessageKind};
-use crate::xdr::Received;
 
 /// The slot, the memory and the length of a call.
 pub(super) type Key = (Slot, CallMemory, u64);
@@ -47,6 +46,8 @@ pub(super) struct TcpInbound {
     small: Permit,
     /// The memory of the arriving call, unless the call is small.
     arriving: Option<CallMemory>,
+    /// The last value of [`Inbound::is_busy`] that was reported.
+    was_busy: bool,
 }
 
 impl TcpInbound {
@@ -78,6 +79,7 @@ impl TcpInbound {
             small: account.permit(),
             account,
             arriving: None,
+            was_busy: false,
         };
         (inbound, executor)
     }
@@ -87,21 +89,23 @@ impl TcpInbound {
         self.backward.with(|backward| backward.requester.ended(reason));
     }
 
-    /// Returns the next call, or `None` at the end of the connection.
+    /// Returns the next event, unless an error ends the connection.
     ///
     /// # Errors
     /// Returns the error that ended the connection before the client closed it.
-    async fn call(&mut self) -> io::Result<Option<(Slot, Received, Option<CallMemory>)>> {
+    async fn event(&mut self) -> io::Result<Event<Key>> {
         loop {
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
-            if let Some(call) = self.slots.next() {
-                return Ok(Some(call));
+            if let Some((slot, call, memory)) = self.slots.next() {
+                let memory = memory.unwrap_or_else(|| CallMemory::new(&self.account));
+                let length = call.stream.len() as u64;
+                return Ok(Event::Call((slot, memory.clone(), length), call, Some(memory)));
             }
             if (!self.open || self.draining) && self.slots.is_idle() {
                 self.outgoing.finish().await?;
-                return Ok(None);
+                return Ok(Event::Closed(CloseReason::Peer));
             }
             let may_read = self.may_read();
             let wanted = if may_read { self.wanted()? } else { None };
@@ -117,6 +121,10 @@ impl TcpInbound {
                 self.outgoing.push(call, slot)?;
             }
             self.count_small();
+            if self.was_busy != self.is_busy() {
+                self.was_busy = !self.was_busy;
+                return Ok(Event::Activity);
+            }
             if !may_read {
                 self.incoming.pause();
             }
@@ -182,13 +190,8 @@ impl Inbound for TcpInbound {
     type Key = Key;
 
     async fn next(&mut self) -> Event<Self::Key> {
-        match self.call().await {
-            Ok(Some((slot, call, memory))) => {
-                let memory = memory.unwrap_or_else(|| CallMemory::new(&self.account));
-                let length = call.stream.len() as u64;
-                Event::Call((slot, memory.clone(), length), call, Some(memory))
-            }
-            Ok(None) => Event::Closed(CloseReason::Peer),
+        match self.event().await {
+            Ok(event) => event,
             Err(error) => {
                 if let Some(message) = self.incoming.refused(&error) {
                     let call = CallNumbers::of(message);
@@ -215,7 +218,8 @@ impl Inbound for TcpInbound {
     }
 
     fn is_busy(&self) -> bool {
-        self.backward.with_used(|backward| backward.ready)
+        let has_calls = self.incoming.is_partial() || !self.slots.is_idle();
+        has_calls || self.backward.with_used(|backward| backward.ready)
     }
 
     fn drain(&mut self) {
