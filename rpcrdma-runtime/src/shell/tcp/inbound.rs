@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::super::backward::{BackwardClient, Calling};
 use super::super::inbound::{Event, Inbound, serve};
@@ -14,6 +14,7 @@ use super::super::running::Ended;
 use super::super::serving::{CallExecutor, Serving};
 use super::super::slots::Slot as ConnectionSlot;
 use super::super::spans::{self, Endpoints};
+use super::super::warnings::{Kind, Subject, Warnings};
 use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::CallSlots;
@@ -48,6 +49,7 @@ pub(super) struct TcpInbound {
     arriving: Option<CallMemory>,
     /// The last value of [`Inbound::is_busy`] that was reported.
     was_busy: bool,
+    warnings: Warnings,
 }
 
 impl TcpInbound {
@@ -80,6 +82,7 @@ impl TcpInbound {
             account,
             arriving: None,
             was_busy: false,
+            warnings: serving.warnings().clone(),
         };
         (inbound, executor)
     }
@@ -194,13 +197,9 @@ impl Inbound for TcpInbound {
             Ok(event) => event,
             Err(error) => {
                 if let Some(message) = self.incoming.refused(&error) {
-                    let call = CallNumbers::of(message);
-                    let program = call.map(|call| call.program);
-                    let version = call.map(|call| call.version);
-                    let procedure = call.map(|call| call.procedure);
-                    let xid = call.map(|call| call.xid);
-                    let peer = self.peer;
-                    warn!(program, version, procedure, xid, %peer, "{error}; closing the connection");
+                    let subject = Subject { peer: Some(self.peer), ..CallNumbers::of(message).into() };
+                    let what = format_args!("{error}; closing the connection");
+                    self.warnings.log(Kind::RecordTooLong, subject, what);
                 }
                 Event::Closed(CloseReason::Io(error.to_string()))
             }
