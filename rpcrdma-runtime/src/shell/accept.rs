@@ -112,7 +112,7 @@ impl Listening {
         address: impl Fn(&T) -> IpAddr,
     ) -> io::Result<(T, Slot)> {
         loop {
-            // A server accepts no connection while no slot is free and no connection can be closed for another one.
+            // A server accepts no connection if no slot is free and it can close no other connection.
             self.slots.available().await;
             let incoming = match accept().await {
                 Ok(incoming) => incoming,

@@ -57,8 +57,8 @@ pub(super) fn target<Q: Procedure>() -> CallTarget {
 /// The size in bytes of the longest call that every server is assumed to accept.
 const SHORT: u64 = 4096;
 
-/// Makes a call and waits for its reply. Dropping the future abandons the call. Errors name the target and the
-/// bound of its reply.
+/// Makes a call and waits for its reply. Dropping the future abandons the call. Errors name the target and
+/// the bound of its reply.
 ///
 /// # Errors
 /// The errors of [`Submit::submit`], and the reason why the call failed.

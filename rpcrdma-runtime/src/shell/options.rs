@@ -92,14 +92,14 @@ pub struct ServerOptions {
     /// Credits, inline sizes and limits.
     pub config: Config,
     /// The maximum number of connections (default 1,024). For a further one, the server closes another
-    /// connection (see [`idle`](Self::idle)). If it can close none, further connections wait to be accepted. With 0 the server fails to bind
-    /// ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
+    /// connection (see [`idle`](Self::idle)). If it can close none, further connections wait to be accepted.
+    /// With 0 the server fails to bind ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
     pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.
     pub max_connections_per_address: usize,
-    /// How long a connection may stay without a call (default 6 minutes). A connection on which the server may
-    /// call its client is never idle.
+    /// How long a connection may stay without a call (default 6 minutes). A connection on which the server
+    /// may call its client is never idle.
     ///
     /// If [`max_connections`](Self::max_connections) is reached, the server closes the connection that has
     /// been idle longest, if it has been idle for at least a second. If none is idle, the server closes the

@@ -451,6 +451,23 @@ mod tests {
         }
     }
 
+    /// A handler that blocks delays the end of its connection.
+    #[tokio::test]
+    async fn a_connection_that_does_not_end_delays_another_only_briefly() {
+        let slots = Slots::new(3, 8, true);
+        let heavy = busy(&slots, 1, 3).await;
+        let started = Instant::now();
+        let replaced = async {
+            heavy[0].closed().await;
+            heavy[1].closed().await;
+        };
+        tokio::select! {
+            _ = slots.take(v4(2)) => panic!("took a slot although none is free"),
+            replaced = timeout(GRACE * 4, replaced) => replaced.unwrap(),
+        }
+        assert!(started.elapsed() >= GRACE);
+    }
+
     /// Without an idle limit, a server closes no connection to make room.
     #[tokio::test]
     async fn connections_without_an_idle_limit_are_kept() {
