@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
 use rpcrdma_nfs::cli::nfs3d::Nfs3dArguments;
+use rpcrdma_nfs::client::ServerConnection;
 use rpcrdma_runtime::{ClientOptions, TcpClient, TcpClientOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -420,6 +421,101 @@ async fn a_stop_has_a_deadline() {
     daemon.stop();
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(1900) && took < Duration::from_secs(5), "{took:?}");
+}
+
+/// With 64 files, there are 32 connections, and 8 from one address.
+#[tokio::test]
+async fn one_address_leaves_connections_to_others() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\nallow = ['127.0.0.0/8']\n");
+    let direct = place.nfs3d(&["--listen", "127.0.0.1:0", "--tcp", "127.0.0.1:0"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64; exec \"$@\"", "sh"]).arg(direct.get_program());
+    command.args(direct.get_args()).env("XDG_STATE_HOME", place.0.path());
+    let daemon = Daemon::start(command);
+    let address = daemon.url("tcp://").trim_start_matches("tcp://").to_owned();
+    let mut taken = Vec::new();
+    for number in 0..12 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let mut socket = socket.connect(address.parse().unwrap()).await.unwrap();
+        if number < 8 {
+            taken.push(socket);
+        } else {
+            let mut octet = [0];
+            let closed = tokio::io::AsyncReadExt::read(&mut socket, &mut octet);
+            let closed = tokio::time::timeout(Duration::from_secs(20), closed).await;
+            assert!(matches!(closed, Ok(Ok(0) | Err(_))), "connection {number} is served");
+        }
+    }
+    let client = TcpClient::connect(address.as_str()).await.unwrap();
+    rpcrdma_mount3::mount_v3::Client(client).null().await.unwrap();
+    for socket in &taken {
+        assert_eq!(socket.try_read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
+    daemon.stop();
+}
+
+/// A reload applies to the calls of existing connections.
+#[tokio::test]
+async fn a_reload_changes_the_networks_of_an_export_for_existing_connections() {
+    let place = Place::new(&["a", "b"]);
+    let configure = |allow: &str| {
+        let exports = "[[export]]\npath = '/a'\ndir = '@a'\n[[export]]\npath = '/b'\ndir = '@b'";
+        place.configure(&format!("{exports}\nallow = ['{allow}']\n"));
+    };
+    configure("127.0.0.1");
+    let mut daemon = place.start(&["--tcp", "127.0.0.1:0"]);
+    let address = |scheme: &str| daemon.url(scheme).trim_start_matches(scheme).to_owned();
+    let (rdma, tcp) = (address("rdma://"), address("tcp://"));
+    let once = ClientOptions { reconnect: None, ..ClientOptions::default() };
+    let over_rdma = rpcrdma_runtime::Client::connect_with(rdma.as_str(), once).await.unwrap();
+    let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+    let over_tcp = TcpClient::connect_with(tcp.as_str(), once).await.unwrap();
+    let clients = [ServerConnection::from(over_rdma), over_tcp.into()];
+    let mut roots = Vec::new();
+    for client in &clients {
+        let mounted = rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&"/b".into()).await.unwrap();
+        let rpcrdma_mount3::Mountres3::Mnt3Ok(root) = mounted else { panic!("{mounted:?}") };
+        roots.push(rpcrdma_nfs3::NfsFh3 { data: root.fhandle });
+    }
+    // The client is still allowed to use the first export, so its connections stay open.
+    for (allow, is_allowed) in [("192.0.2.1", false), ("127.0.0.1", true)] {
+        configure(allow);
+        daemon.signal(Signal::HUP);
+        assert!(daemon.says().starts_with("serving "));
+        for (client, root) in clients.iter().zip(&roots) {
+            let mount = rpcrdma_mount3::mount_v3::Client(client.clone());
+            let is_mounted = |mounted| matches!(mounted, rpcrdma_mount3::Mountres3::Mnt3Ok(_));
+            assert!(is_mounted(mount.mnt(&"/a".into()).await.unwrap()));
+            assert_eq!(is_mounted(mount.mnt(&"/b".into()).await.unwrap()), is_allowed, "{allow}");
+            let nfs = rpcrdma_nfs3::nfs_v3::Client(client.clone());
+            let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object: *root }).await;
+            let is_found = matches!(&found, Ok(rpcrdma_nfs3::Getattr3Res::Nfs3Ok(_)));
+            assert_eq!(is_found, is_allowed, "{allow}: {found:?}");
+        }
+    }
+    drop(clients);
+    daemon.stop();
+}
+
+/// `/dev/pts` is a mount on every Linux system.
+#[test]
+fn a_mount_below_an_export_is_served_only_with_cross_mounts() {
+    let place = Place::new(&[]);
+    place.configure("dir = '/dev'\nread-only = true\n");
+    for (arguments, is_served) in [(&[][..], false), (&["--cross-mounts"], true)] {
+        let daemon = place.start(arguments);
+        let url = daemon.url("rdma://");
+        let listed = nfs3(&["ls", url]);
+        let names: Vec<_> = text(&listed.stdout).lines().filter(|line| line.contains("pts")).collect();
+        assert!(text(&listed.stdout).contains("null"), "{listed:?}");
+        assert_eq!(names.len(), usize::from(is_served), "{listed:?}");
+        let below = nfs3(&["ls", &format!("{url}/pts")]);
+        assert_eq!(below.status.success(), is_served, "{below:?}");
+        assert_eq!(text(&below.stderr).contains("NFS3ERR_ACCES"), !is_served, "{below:?}");
+        daemon.stop();
+    }
 }
 
 /// Returns a socket that receives the state reports of a service.

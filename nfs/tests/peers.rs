@@ -51,8 +51,9 @@ fn run(here: &Path, program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// libnfs mounts the empty path for files in the root. The mount succeeds, but libnfs then searches for exports
-/// below the empty path and gives up, whatever the server replies. `//` or an option avoids the search.
+/// libnfs mounts the empty path for files in the root. The mount succeeds, but libnfs then searches for
+/// exports below the empty path and gives up, whatever the server replies. `//` or an option avoids the
+/// search.
 #[test]
 fn libnfs_uses_our_server() {
     let Some(here) = scratch("libnfs") else { return };

@@ -321,6 +321,7 @@ async fn an_endless_listing_fails() {
     const LONG: &[u8] = &[b'n'; 4096];
     for (lists, why) in [
         (Lists::Endlessly(LONG), "/: READDIRPLUS: the listing exceeds 256 MiB"),
+        (Lists::Endlessly(b"."), "/: READDIRPLUS: the listing exceeds 256 MiB"),
         (Lists::InCircles, "/: READDIRPLUS: repeated cookie"),
     ] {
         let remote = mount(Reluctant { lists, ..Reluctant::new(&[]) }).await;

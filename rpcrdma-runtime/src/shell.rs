@@ -34,6 +34,7 @@ mod spans;
 mod stats;
 mod tcp;
 mod waiters;
+mod warnings;
 
 pub use crate::provider::ConnectError;
 pub use address::ToAddress;

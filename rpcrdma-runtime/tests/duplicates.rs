@@ -580,6 +580,38 @@ async fn one_server_shares_its_cache_between_two_acceptors() {
     serving.abort();
 }
 
+/// The server closes a busy connection of one address for a connection of another address.
+#[cfg(target_os = "linux")] // the other address of the loopback interface
+#[tokio::test]
+async fn a_call_outlives_its_connection_that_made_room_for_another() {
+    let fixture = Fixture::with(ServerOptions { max_connections: 2, ..ServerOptions::default() }).await;
+    let mut peers = [fixture.peer().await, fixture.peer().await];
+    for (xid, peer) in (1..).zip(&mut peers) {
+        peer.submit(xid, GATE, &args(4, 0, 0), 1024);
+        tokio::select! {
+            event = peer.event() => panic!("{event:?}"),
+            () = fixture.counter.has_run(xid) => {}
+        }
+    }
+    let [mut first, mut second] = peers;
+    let other = tokio::net::TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let other = other.connect(fixture.address).await.unwrap();
+    let closed = async { while !matches!(first.event().await, RequesterEvent::Closed(_)) {} };
+    tokio::time::timeout(WAIT, closed).await.unwrap();
+    drop(other);
+    fixture.counter.gate.0.add_permits(2);
+    second.reply(2).await.result.unwrap();
+    // A second retransmission gets the cached reply.
+    for _ in 0..2 {
+        let retransmitted = fixture.peer().await.call(1, GATE, &args(4, 0, 0)).await;
+        assert_eq!(retransmitted.result.unwrap().count, 1);
+    }
+    assert_eq!(fixture.counter.runs(), 2, "the call ran again");
+    drop((first, second));
+    fixture.end().await;
+}
+
 /// A stopping server waits for a call whose connection is lost.
 #[tokio::test]
 async fn a_stopping_server_waits_for_calls_that_outlive_their_connection() {

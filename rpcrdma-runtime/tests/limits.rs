@@ -7,22 +7,25 @@
 mod gate;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rpcrdma_runtime::Config;
-use rpcrdma_runtime::program::Caller;
+use rpcrdma_runtime::program::{CallContext, Caller, Reject, Service};
 use rpcrdma_runtime::proto::iwarp::{Role, StreamConfig};
 use rpcrdma_runtime::proto::session::Policy;
 use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::xdr::DecodeLimits;
+use rpcrdma_runtime::wire::rpc::CallHeader;
+use rpcrdma_runtime::xdr::{DecodeLimits, Reader, Reducer, Sink, Writer};
 use rpcrdma_runtime::{
     Backoff, CallError, ClientOptions, ConnectError, DuplicateOptions, GssServerOptions, Limits, PeerFilter,
     Reconnect, ServeError, ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer,
     TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -207,6 +210,18 @@ async fn connected(stats: &ServerStats, connections: u64) {
     timeout(WAIT, waiting).await.unwrap();
 }
 
+/// Longer than the idle limit of clients, so that usually the client closes first.
+#[test]
+fn servers_close_connections_that_are_idle_for_six_minutes() {
+    let minutes = Duration::from_secs(6 * 60);
+    assert_eq!(ServerOptions::default().idle, Some(minutes));
+    assert_eq!(TcpServerOptions::default().idle, Some(minutes));
+    assert_eq!(Limits::default().times.idle_peer, Some(minutes));
+    assert!(
+        ClientOptions::default().idle < Some(minutes) && TcpClientOptions::default().idle < Some(minutes)
+    );
+}
+
 /// A server closes a connection on which no call has run for a while, even if another connection is busy.
 #[tokio::test]
 async fn an_idle_connection_is_closed() {
@@ -224,6 +239,78 @@ async fn an_idle_connection_is_closed() {
     gate.open.add_permits(1);
     busy.await.unwrap().unwrap();
     connected(&stats, 0).await;
+}
+
+/// Replies to each call with 16 MiB, more than the buffers of a socket hold.
+struct Long;
+
+const LONG: u32 = 16 << 20;
+
+impl Service for Long {
+    fn program(&self) -> u32 {
+        1
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        _: &'a CallContext,
+        _: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            reply.put_u32(LONG).map_err(|_| Reject::SystemError)?;
+            let item = vec![0; LONG as usize].into();
+            reply.put_item(&item).map_err(|_| Reject::SystemError)
+        })
+    }
+}
+
+/// The idle limit of [`serve_long`].
+const IDLE: Duration = Duration::from_millis(200);
+
+/// Returns a connection to a server of [`Long`], and a call as a record.
+async fn serve_long() -> (tokio::net::TcpStream, Vec<u8>) {
+    let options = TcpServerOptions { idle: Some(IDLE), ..TcpServerOptions::default() };
+    let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().service(Long);
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    let mut call = Writer::new();
+    let header = CallHeader { xid: 7, program: 1, version: 1, procedure: 1, credential: Default::default() };
+    header.encode(&mut call).unwrap();
+    let mark = u32::try_from(call.position()).unwrap() | 1 << 31;
+    (socket.connect(address).await.unwrap(), [&mark.to_be_bytes()[..], call.as_slice()].concat())
+}
+
+/// Receives the reply of [`Long`], and then waits until the server closes the idle connection.
+async fn receive_long(mut socket: tokio::net::TcpStream) {
+    let mut reply = vec![0; 4 + 28 + LONG as usize];
+    timeout(WAIT, socket.read_exact(&mut reply)).await.unwrap().unwrap();
+    assert_eq!(timeout(WAIT, socket.read(&mut [0])).await.unwrap().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_connection_that_receives_a_call_over_tcp_is_active() {
+    let (mut socket, call) = serve_long().await;
+    // Without a whole record mark, the length of the record is unknown.
+    for part in [&call[..2], &call[2..20], &call[20..]] {
+        socket.write_all(part).await.unwrap();
+        sleep(IDLE * 3).await;
+    }
+    receive_long(socket).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_sends_a_reply_over_tcp_is_active() {
+    let (mut socket, call) = serve_long().await;
+    socket.write_all(&call).await.unwrap();
+    sleep(IDLE * 5).await;
+    receive_long(socket).await;
 }
 
 /// Idle connections cannot block new ones.

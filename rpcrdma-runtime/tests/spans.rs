@@ -110,9 +110,9 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     for part in ["ERR_CHUNK", &*call, "at most 8 bytes", r#"[binding.reply."ECHO_NAMES"]"#] {
         assert!(error.contains(part), "no {part}: {error}");
     }
-    let warning = log.warning("does not fit into the chunks that the client offered");
     let room = Config::INLINE - 28;
-    assert!(warning.contains(&format!("9032 bytes for the inline message, limit {room}")), "{warning}");
+    let warning = log.warning(&format!("9032 bytes for the inline message, limit {room}"));
+    assert!(warning.contains("does not fit into the chunks that the client offered"), "{warning}");
     let of_call = ["program", "procedure", "bytes"].map(|name| attribute(&warning, name));
     assert_eq!(of_call, ["536870913", "2", "9032"]);
     assert!(warning.contains("127.0.0.1:"), "{warning}");
@@ -126,6 +126,44 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     assert!(warning.contains("limit 5000 (TcpOptions::max_record)"), "{warning}");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "2"]);
     assert!(warning.contains("127.0.0.1:"), "{warning}");
+    serving.abort();
+}
+
+/// Neither many calls on one connection nor many connections of one peer fill the log.
+#[tokio::test]
+async fn a_peer_cannot_fill_the_log_with_warnings() {
+    const CALLS: usize = 100;
+    let log = log();
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
+    let small = TcpOptions { max_record: 5000, ..TcpOptions::default() };
+    let server = server.also_tcp("127.0.0.1:0", small).await.unwrap();
+    let addresses = server.local_addrs().unwrap();
+    let serving = tokio::spawn(server.run(std::future::pending()));
+    let client = Client::connect(addresses[0]).await.unwrap();
+    // Sizes that no other test uses.
+    let (call, names) = (blob(7, 10 << 20), Names { names: vec!["n".repeat(9500).as_str().into()] });
+    for _ in 0..CALLS {
+        client.call::<EchoBlob>(&call).await.unwrap_err();
+        client.call::<Narrow>(&names).await.unwrap_err();
+        let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+        TcpClient::connect_with(addresses[1], once)
+            .await
+            .unwrap()
+            .call::<EchoNames>(&names)
+            .await
+            .unwrap_err();
+    }
+    let text = log.text();
+    for what in [
+        "call too large: 10485760 bytes",
+        "9532 bytes for the inline message",
+        "record too long: at least 95",
+    ] {
+        let count = |level| text.lines().filter(|line| line.contains(level) && line.contains(what)).count();
+        assert_eq!(count(" WARN "), 1, "{what}");
+        // Other events can contain the text as well.
+        assert!(count(" DEBUG ") >= CALLS - 1, "{what}");
+    }
     serving.abort();
 }
 

@@ -55,6 +55,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "refused addresses", goal: Arrivals(1000), run: |at| Box::pin(connections::refused(at)) },
     Attack { name: "idle over RDMA", goal: Connections(1000), run: |at| Box::pin(connections::idle_over_rdma(at)) },
     Attack { name: "idle over TCP", goal: Connections(1000), run: |at| Box::pin(connections::idle_over_tcp(at)) },
+    Attack { name: "busy connections", goal: Connections(1000), run: |at| Box::pin(connections::busy(at)) },
     Attack { name: "unread replies, one host", goal: Memory(20), run: |at| Box::pin(memory::unread_over_rdma(at, 1)) },
     Attack { name: "unread replies, ten hosts", goal: Memory(36), run: |at| Box::pin(memory::unread_over_rdma(at, 10)) },
     Attack { name: "small replies, one host", goal: Memory(20), run: |at| Box::pin(memory::small_unread_over_rdma(at, 1, 100)) },

@@ -119,9 +119,10 @@ impl Listening {
         let duplicates = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
         let (duplicates, drain) = (Some(duplicates), arguments.stop_timeout);
         let defaults = ServerOptions::of::<nfs_v3::NfsV3>();
-        // The other half of the files is for the exports.
-        let connections = (files / 2).clamp(1, defaults.max_connections);
-        let mut options = ServerOptions { duplicates, max_connections: connections, drain, ..defaults };
+        let (max_connections, max_connections_per_address) =
+            connection_limits(files, arguments.provider, &defaults);
+        let mut options =
+            ServerOptions { duplicates, max_connections, max_connections_per_address, drain, ..defaults };
         options.iwarp.crc = arguments.crc;
         let server = match sockets.rdma {
             Some(listener) => {
@@ -156,6 +157,20 @@ impl Listening {
     fn is_open(&self) -> bool {
         self.addresses.iter().any(|(_, at)| !at.ip().is_loopback())
     }
+}
+
+/// Returns the maximum numbers of connections, and of connections from one address, for a process that may
+/// open this many files.
+fn connection_limits(files: usize, provider: Provider, defaults: &ServerOptions) -> (usize, usize) {
+    let files_per_connection = match provider {
+        Provider::Iwarp => 1,
+        // The event channel of librdmacm and the completion channel.
+        Provider::Verbs | Provider::Auto => 2,
+    };
+    // The other half of the files is for the exports.
+    let connections = (files / 2 / files_per_connection).clamp(1, defaults.max_connections);
+    // One address cannot occupy all connections.
+    (connections, (connections / 4).clamp(1, defaults.max_connections_per_address))
 }
 
 /// Raises the soft limit of open files to the hard limit. Returns the limit.
@@ -415,4 +430,22 @@ async fn register(
         }
     }
     Ok(registered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_files_limits_connections_and_those_of_one_address() {
+        let limits = |files, provider| connection_limits(files, provider, &ServerOptions::default());
+        assert_eq!(limits(usize::MAX, Provider::Iwarp), (1024, 256));
+        assert_eq!(limits(1024, Provider::Iwarp), (512, 128));
+        assert_eq!(limits(64, Provider::Iwarp), (32, 8));
+        assert_eq!(limits(64, Provider::Verbs), (16, 4));
+        // An RDMA device may be found.
+        assert_eq!(limits(64, Provider::Auto), (16, 4));
+        assert_eq!(limits(6, Provider::Iwarp), (3, 1));
+        assert_eq!(limits(0, Provider::Iwarp), (1, 1));
+    }
 }

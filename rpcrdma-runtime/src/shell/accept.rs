@@ -83,7 +83,7 @@ impl Listening {
                         async move {
                             tokio::select! {
                                 () = serving => {}
-                                () = slot.closed() => debug!("closing the connection: it is idle, or its peer may no longer connect"),
+                                () = slot.closed() => debug!("closing the connection: it is idle, another owner needs its slot, or its peer may no longer connect"),
                             }
                         }
                         .in_current_span(),
@@ -113,7 +113,7 @@ impl Listening {
         address: impl Fn(&T) -> IpAddr,
     ) -> io::Result<(T, Slot)> {
         loop {
-            // Without a free slot or an idle connection, a server accepts no connection.
+            // A server accepts no connection if no slot is free and it can close no other connection.
             self.slots.available().await;
             let incoming = match accept().await {
                 Ok(incoming) => incoming,
@@ -137,7 +137,8 @@ impl Listening {
                 Some(slot) if self.peers.admits(from) => return Ok((incoming, slot)),
                 Some(_) => self.refused(),
                 None => {
-                    debug!(%from, "refused: too many connections from this address (limit {})", self.per_address);
+                    let limit = self.per_address;
+                    debug!(%from, limit, "refused: too many connections, or too many from this address");
                     self.refused();
                 }
             }

@@ -12,7 +12,8 @@ use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
 use crate::xdr::{self, Size};
 
-/// The procedure of a call, its program and the peer. Displayed as `PROCEDURE (program PROGRAM, peer ADDRESS)`.
+/// The procedure of a call, its program and the peer. Displayed as
+/// `PROCEDURE (program PROGRAM, peer ADDRESS)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallTarget {

@@ -50,8 +50,8 @@ pub struct Limits {
     /// 1,024). Further calls fail immediately.
     pub max_backward_calls: usize,
     /// Maximum number of a server's connections (default 1,024). For a further connection, the server closes
-    /// the connection that has been idle longest. If none is idle, the new connection waits. With 0 a server
-    /// fails to bind.
+    /// the connection that has been idle longest. If none is idle, the server closes a connection of the
+    /// address with the most ([`ServerOptions::idle`]). With 0 a server fails to bind.
     pub max_connections: usize,
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.

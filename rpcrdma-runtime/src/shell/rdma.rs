@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tracing::{debug, trace, warn};
+use tracing::{debug, trace};
 
 use super::backward::{BackwardClient, Calling};
 use super::credits::fit_to_provider;
@@ -16,10 +16,11 @@ use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, WaitingMemory};
 use super::metrics::Gauged;
-use super::running::{CallInfo, Ended};
+use super::running::Ended;
 use super::serving::{CallExecutor, Serving};
 use super::spans::{self, Endpoints};
 use super::stats::ServerStats;
+use super::warnings::{Kind, Subject, Warnings};
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::rdma::{
@@ -92,6 +93,7 @@ pub(super) struct RdmaInbound<C> {
     fetching: Vec<(CallKey, CallMemory)>,
     /// The last value of [`Inbound::is_busy`] that was reported.
     was_busy: bool,
+    warnings: Warnings,
 }
 
 impl<C: Connection> RdmaInbound<C> {
@@ -128,6 +130,7 @@ impl<C: Connection> RdmaInbound<C> {
             waiting: WaitingCalls::default(),
             fetching: Vec::new(),
             was_busy: false,
+            warnings: serving.warnings().clone(),
         };
         (inbound, executor)
     }
@@ -141,14 +144,12 @@ impl<C: Connection> RdmaInbound<C> {
     /// Returns the next event of the responder.
     fn take_event(&mut self) -> Option<Event<Key>> {
         if let Some(TooLarge { xid, bytes, max, call }) = self.responder.take_too_large() {
-            let program = call.map(|call| call.program);
-            let version = call.map(|call| call.version);
-            let procedure = call.map(|call| call.procedure);
+            let subject = Subject { xid: Some(xid), peer: self.peer, ..call.into() };
             let limit = "MessageLimits::max_transfer, by default at most half of Limits::max_memory";
-            warn!(
-                program, version, procedure, xid, peer = ?self.peer,
+            let what = format_args!(
                 "ERR_CHUNK: call too large: {bytes} bytes in Read chunks, limit {max} ({limit})"
             );
+            self.warnings.log(Kind::CallTooLarge, subject, what);
         }
         while let Some(event) = self.responder.poll_event() {
             match event {
@@ -262,18 +263,12 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             spans::record_traffic(&span, &traffic);
         }
         if let Some(NoRoom { place, bytes, max }) = self.responder.take_no_room()
-            && let Some(CallInfo { xid, program, version, procedure, peer }) = info
+            && let Some(info) = info
         {
             let what = "ERR_CHUNK: the reply does not fit into the chunks that the client offered, by the bounds of its binding";
-            warn!(
-                program,
-                version,
-                procedure,
-                xid,
-                ?peer,
-                bytes = reply_bytes,
-                "{what}: {bytes} bytes for {place}, limit {max}"
-            );
+            let subject = Subject { bytes: Some(reply_bytes), ..info.into() };
+            let what = format_args!("{what}: {bytes} bytes for {place}, limit {max}");
+            self.warnings.log(Kind::ReplyTooLarge, subject, what);
         }
         if let Some(client) = self.link.announced() {
             self.responder.limit(client);
@@ -282,7 +277,8 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
     }
 
     fn is_busy(&self) -> bool {
-        self.responder.has_calls() || self.backward.with_used(|backward| backward.is_ready())
+        let has_calls = self.responder.has_calls() || self.responder.unsent_bytes() > 0;
+        has_calls || self.backward.with_used(|backward| backward.is_ready())
     }
 
     fn drain(&mut self) {

@@ -9,11 +9,12 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tracing::{Instrument, Span, warn};
+use tracing::{Instrument, Span};
 
 use super::memory::CallMemory;
 use super::serving::{CallExecutor, Disposition, TrackedCall};
 use super::spans;
+use super::warnings::{Kind, Subject, Warnings};
 use crate::wire::rpc::{CallHeader, Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
@@ -28,6 +29,13 @@ pub(super) struct CallInfo {
     pub(super) version: u32,
     pub(super) procedure: u32,
     pub(super) peer: Option<SocketAddr>,
+}
+
+impl From<CallInfo> for Subject {
+    fn from(CallInfo { xid, program, version, procedure, peer }: CallInfo) -> Self {
+        let (program, version, procedure) = (Some(program), Some(version), Some(procedure));
+        Subject { program, version, procedure, xid: Some(xid), peer, bytes: None }
+    }
 }
 
 /// A call that has ended.
@@ -52,7 +60,9 @@ impl<K: Send + 'static> Running<K> {
     pub(super) fn new(executor: Arc<CallExecutor>) -> Self {
         let runner = executor.clone();
         let run = move |call, memory, tracked| runner.clone().run(call, memory, tracked);
-        Running { executor, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
+        let warnings = executor.warnings().clone();
+        let attempt = Box::new(Reused { run, call: Box::pin(None), warnings });
+        Running { executor, attempt, tasks: JoinSet::new() }
     }
 
     /// Starts a call. Returns the call if it ends at once, with or without a reply.
@@ -158,6 +168,7 @@ trait Attempt: Send {
 struct Reused<M, F> {
     run: M,
     call: Pin<Box<Option<F>>>,
+    warnings: Warnings,
 }
 
 impl<M, F> Attempt for Reused<M, F>
@@ -174,10 +185,11 @@ where
     ) -> Result<Reply, PendingCall> {
         self.call.set(Some((self.run)(call, memory, tracked)));
         // The no-op waker is safe: if the call becomes a task, the task polls it again first.
-        let polled = poll(&mut self.call, info, &mut Context::from_waker(Waker::noop()));
+        let polled = poll(&mut self.call, info, &self.warnings, &mut Context::from_waker(Waker::noop()));
         let Poll::Ready(reply) = polled else {
             let mut call = std::mem::replace(&mut self.call, Box::pin(None));
-            return Err(Box::pin(poll_fn(move |cx| poll(&mut call, info, cx))));
+            let warnings = self.warnings.clone();
+            return Err(Box::pin(poll_fn(move |cx| poll(&mut call, info, &warnings, cx))));
         };
         self.call.set(None);
         Ok(reply)
@@ -188,12 +200,12 @@ where
 fn poll<F: Future<Output = Reply>>(
     call: &mut Pin<Box<Option<F>>>,
     info: CallInfo,
+    warnings: &Warnings,
     cx: &mut Context<'_>,
 ) -> Poll<Reply> {
     let Some(call) = call.as_mut().as_pin_mut() else { return Poll::Ready(None) };
     catch_unwind(AssertUnwindSafe(|| call.poll(cx))).unwrap_or_else(|_| {
-        let CallInfo { xid, program, version, procedure, peer } = info;
-        warn!(program, version, procedure, xid, ?peer, "a handler panicked");
-        Poll::Ready(RpcReply::reject(xid, Reject::SystemError))
+        warnings.log(Kind::Panic, info.into(), "a handler panicked");
+        Poll::Ready(RpcReply::reject(info.xid, Reject::SystemError))
     })
 }

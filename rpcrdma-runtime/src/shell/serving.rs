@@ -17,6 +17,7 @@ use super::memory::{CallMemory, MemoryBudget};
 use super::metrics::{self, CallTimer};
 use super::options::{MAX_BACKWARD_CALLS, raised_limit};
 use super::stats::{DuplicateCounts, ServerStats};
+use super::warnings::Warnings;
 use crate::proto::owner::Owner;
 use crate::proto::program::Origin;
 use crate::proto::rdma::{Config, FatalCalls, MessageLimits, Responder};
@@ -39,6 +40,7 @@ struct Shared {
     executing: Mutex<JoinSet<()>>,
     stats: ServerStats,
     fatal: Mutex<FatalCalls<Owner>>,
+    warnings: Warnings,
     start: Instant,
 }
 
@@ -79,6 +81,7 @@ impl Serving {
             executing,
             stats,
             fatal,
+            warnings: Warnings::new(),
             start,
         }))
     }
@@ -141,6 +144,10 @@ impl Serving {
         self.0.fatal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn warnings(&self) -> &Warnings {
+        &self.0.warnings
+    }
+
     pub(super) fn memory(&self) -> &MemoryBudget {
         &self.0.memory
     }
@@ -163,6 +170,10 @@ impl CallExecutor {
     /// Returns the peer's address.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.origin.peer
+    }
+
+    pub(super) fn warnings(&self) -> &Warnings {
+        self.serving.warnings()
     }
 
     /// Looks up an incoming call in the cache.

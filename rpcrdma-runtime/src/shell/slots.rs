@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -61,11 +61,11 @@ pub(super) struct Slots(Arc<Shared>);
 struct Shared {
     max: usize,
     max_per_owner: usize,
-    /// Idle connections are closed to make room for new ones.
-    closes_idle: bool,
+    /// Connections are closed to make room for new ones.
+    makes_room: bool,
     start: Instant,
     state: Mutex<State>,
-    /// Notified when a slot becomes free or a connection becomes idle.
+    /// Notifies all waiting listeners when a slot becomes free or a connection becomes idle.
     changed: Notify,
 }
 
@@ -76,48 +76,59 @@ struct State {
     last: u64,
 }
 
-/// Minimum idle time before a connection is closed to make room for another one.
+/// Minimum idle time before a connection is closed to make room for another one. Also the maximum wait for
+/// such a connection to end before a second one is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// An owner loses a connection only to an owner that has at least this many connections less. A difference of
+/// 1 would let two owners close each other's connections in turn.
+const EXCESS: usize = 2;
+
 impl Slots {
-    pub(super) fn new(max: usize, max_per_owner: usize, closes_idle: bool) -> Self {
+    /// Returns free slots. If `makes_room` is true, connections are closed when no slot is free.
+    pub(super) fn new(max: usize, max_per_owner: usize, makes_room: bool) -> Self {
         let (start, state, changed) = (Instant::now(), Mutex::default(), Notify::new());
         let max_per_owner = max_per_owner.max(1);
-        Slots(Arc::new(Shared { max, max_per_owner, closes_idle, start, state, changed }))
+        Slots(Arc::new(Shared { max, max_per_owner, makes_room, start, state, changed }))
     }
 
-    /// Waits until a slot is free or a connection is idle.
+    /// Waits until a slot is free, or a connection can be closed for a peer without connections.
     pub(super) async fn available(&self) {
-        self.wait(|state| state.connections.len() < self.0.max || self.0.most_idle(state).is_some()).await;
+        let shared = &self.0;
+        let is_available =
+            |state: &State| state.connections.len() < shared.max || shared.replaceable(state, 0).is_some();
+        self.wait(|state| is_available(state).then_some(())).await;
     }
 
-    /// Waits for a slot for a connection from this address. Returns `None` if the owner has reached its
-    /// limit. If no slot is free, closes the connection that has been idle longest.
+    /// Takes a slot for a connection from this address. If no slot is free, closes the connection that has
+    /// been idle longest. If no connection is idle, closes a connection of the owner with the most
+    /// connections.
+    ///
+    /// Returns `None` if the owner of the new connection has reached its limit, or if all slots are in use
+    /// and this owner has the most. Waiting would then delay other owners.
     pub(super) async fn take(&self, address: IpAddr) -> Option<Slot> {
-        let owner = Owner::from(address);
-        let is_refused =
-            |state: &State| state.owners.get(&owner).is_some_and(|count| *count >= self.0.max_per_owner);
+        let (owner, shared) = (Owner::from(address), &self.0);
         self.wait(|state| {
-            let is_free = is_refused(state) || state.connections.len() < self.0.max;
-            if !is_free && let Some(activity) = self.0.most_idle(state) {
-                activity.close();
+            let count = state.count(&owner);
+            if count >= shared.max_per_owner {
+                return Some(None);
             }
-            is_free
+            if state.connections.len() < shared.max {
+                return Some(Some(shared.insert(state, owner.clone(), address)));
+            }
+            let now = shared.now();
+            if state.connections.values().any(|activity| activity.is_ending(now)) {
+                return None;
+            }
+            match shared.replaceable(state, count) {
+                Some(activity) => {
+                    activity.close(now);
+                    None
+                }
+                None => shared.replaceable(state, 0).map(|_| None),
+            }
         })
-        .await;
-        let mut state = self.0.lock();
-        if is_refused(&state) {
-            return None;
-        }
-        state.last += 1;
-        let number = state.last;
-        *state.owners.entry(owner.clone()).or_default() += 1;
-        let activity = Arc::new(Activity { address, idle_since: AtomicU64::new(0), close: Notify::new() });
-        state.connections.insert(number, activity.clone());
-        drop(state);
-        let slot = Slot { shared: self.0.clone(), owner, number, activity };
-        slot.set_idle(true);
-        Some(slot)
+        .await
     }
 
     /// Closes the connections that have been idle for this long.
@@ -126,21 +137,22 @@ impl Slots {
         let is_over = |activity: &&Arc<Activity>| {
             activity.idle_since().is_some_and(|since| now.saturating_sub(since) >= idle)
         };
-        self.0.lock().connections.values().filter(is_over).for_each(|activity| activity.close());
+        self.0.lock().connections.values().filter(is_over).for_each(|activity| activity.close(now));
     }
 
     /// Closes the connections of peers that may no longer connect.
     pub(super) fn close_refused(&self, peers: &PeerFilter) {
+        let now = self.0.now();
         let is_refused = |activity: &&Arc<Activity>| !peers.admits(activity.address);
-        self.0.lock().connections.values().filter(is_refused).for_each(|activity| activity.close());
+        self.0.lock().connections.values().filter(is_refused).for_each(|activity| activity.close(now));
     }
 
-    /// Waits until the condition holds.
-    async fn wait(&self, holds: impl Fn(&State) -> bool) {
+    /// Waits until `poll` returns a value.
+    async fn wait<T>(&self, poll: impl Fn(&mut State) -> Option<T>) -> T {
         loop {
             let changed = self.0.changed.notified();
-            if holds(&self.0.lock()) {
-                return;
+            if let Some(value) = poll(&mut self.0.lock()) {
+                return value;
             }
             // A connection can reach the grace period without a notification.
             let _ = timeout(GRACE / 8, changed).await;
@@ -157,35 +169,94 @@ impl Shared {
         self.start.elapsed()
     }
 
+    /// Returns the slot of a new connection.
+    fn insert(self: &Arc<Self>, state: &mut State, owner: Owner, address: IpAddr) -> Slot {
+        state.last += 1;
+        let number = state.last;
+        *state.owners.entry(owner.clone()).or_default() += 1;
+        let activity = Arc::new(Activity {
+            owner,
+            address,
+            last_active: AtomicU64::new(micros(self.now())),
+            is_idle: AtomicBool::new(true),
+            closed: OnceLock::new(),
+            close: Notify::new(),
+        });
+        state.connections.insert(number, activity.clone());
+        Slot { shared: self.clone(), number, activity }
+    }
+
+    /// Returns the connection to close for a new connection of an owner with this many connections.
+    fn replaceable<'a>(&self, state: &'a State, count: usize) -> Option<&'a Activity> {
+        if !self.makes_room {
+            return None;
+        }
+        self.most_idle(state).or_else(|| state.least_active_of_largest(count))
+    }
+
     /// Returns the connection that has been idle longest, if it has been idle for at least [`GRACE`].
     fn most_idle<'a>(&self, state: &'a State) -> Option<&'a Activity> {
-        let connections = state.connections.values().filter(|_| self.closes_idle);
+        let connections = state.connections.values();
         let idle = connections.filter_map(|activity| Some((activity.idle_since()?, activity)));
         let (since, activity) = idle.min_by_key(|(since, _)| *since)?;
         (self.now().saturating_sub(since) >= GRACE).then_some(&**activity)
     }
 }
 
-/// The peer and the idle time of a connection, and the request to close it.
+impl State {
+    /// Returns the number of connections of an owner.
+    fn count(&self, owner: &Owner) -> usize {
+        self.owners.get(owner).copied().unwrap_or_default()
+    }
+
+    /// Returns the least recently active connection of the owners with the most connections, idle ones first.
+    /// Returns `None` if these owners do not have enough more than `count`.
+    fn least_active_of_largest(&self, count: usize) -> Option<&Activity> {
+        let most = *self.owners.values().max().filter(|most| **most >= count.saturating_add(EXCESS))?;
+        let of_largest = self
+            .connections
+            .values()
+            .filter(|activity| activity.closed.get().is_none() && self.count(&activity.owner) == most);
+        let order = |activity: &&Arc<Activity>| {
+            (activity.idle_since().is_none(), activity.last_active.load(Ordering::Relaxed))
+        };
+        of_largest.min_by_key(order).map(|activity| &**activity)
+    }
+}
+
+/// The peer and the last activity of a connection, and the request to close it.
 struct Activity {
+    owner: Owner,
     address: IpAddr,
-    /// Microseconds from the start of the server to the end of the last call or the start of the
-    /// connection. [`BUSY`] while calls run, while the server may call its client, and once the connection
-    /// is closed.
-    idle_since: AtomicU64,
+    /// Microseconds from the start of the server to the last event of the connection.
+    last_active: AtomicU64,
+    /// False while calls arrive, run or have unsent replies, and while the server may call its client.
+    is_idle: AtomicBool,
+    /// The time of the request to close the connection.
+    closed: OnceLock<Duration>,
     close: Notify,
 }
 
-const BUSY: u64 = u64::MAX;
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
 
 impl Activity {
+    /// Returns the start of the idle time. `None` if the connection is busy or closed.
     fn idle_since(&self) -> Option<Duration> {
-        let since = self.idle_since.load(Ordering::Relaxed);
-        (since != BUSY).then(|| Duration::from_micros(since))
+        // `Acquire` makes the time of the last activity visible.
+        let is_idle = self.is_idle.load(Ordering::Acquire) && self.closed.get().is_none();
+        is_idle.then(|| Duration::from_micros(self.last_active.load(Ordering::Relaxed)))
     }
 
-    fn close(&self) {
-        self.idle_since.store(BUSY, Ordering::Relaxed);
+    /// Returns true if the connection was closed recently, so its slot will be free soon. A handler that
+    /// blocks can delay this.
+    fn is_ending(&self, now: Duration) -> bool {
+        self.closed.get().is_some_and(|closed| now.saturating_sub(*closed) < GRACE)
+    }
+
+    fn close(&self, now: Duration) {
+        let _ = self.closed.set(now);
         self.close.notify_one();
     }
 }
@@ -193,24 +264,23 @@ impl Activity {
 /// The slot of one connection. Dropping it frees the slot.
 pub(super) struct Slot {
     shared: Arc<Shared>,
-    owner: Owner,
     number: u64,
     activity: Arc<Activity>,
 }
 
 impl Slot {
-    /// Waits until the server needs the slot, the connection has been idle for too long, or its peer may no
-    /// longer connect.
+    /// Waits until another connection needs the slot, the connection has been idle for too long, or its peer
+    /// may no longer connect.
     pub(super) async fn closed(&self) {
         self.activity.close.notified().await;
     }
 
-    /// Sets whether the connection is idle.
+    /// Records activity, and sets whether the connection is idle.
     pub(super) fn set_idle(&self, is_idle: bool) {
-        let since = if is_idle { u64::try_from(self.shared.now().as_micros()).unwrap_or(BUSY) } else { BUSY };
-        let before = self.activity.idle_since.swap(since, Ordering::Relaxed);
-        if is_idle && before == BUSY {
-            self.shared.changed.notify_one();
+        self.activity.last_active.store(micros(self.shared.now()), Ordering::Relaxed);
+        let was_idle = self.activity.is_idle.swap(is_idle, Ordering::AcqRel);
+        if is_idle && !was_idle {
+            self.shared.changed.notify_waiters();
         }
     }
 }
@@ -219,14 +289,15 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.connections.remove(&self.number);
-        if let Some(count) = state.owners.get_mut(&self.owner) {
+        let owner = &self.activity.owner;
+        if let Some(count) = state.owners.get_mut(owner) {
             *count -= 1;
             if *count == 0 {
-                state.owners.remove(&self.owner);
+                state.owners.remove(owner);
             }
         }
         drop(state);
-        self.shared.changed.notify_one();
+        self.shared.changed.notify_waiters();
     }
 }
 
@@ -269,12 +340,12 @@ mod tests {
     async fn the_longest_idle_connection_is_closed_for_a_new_one() {
         let slots = Slots::new(3, 8, true);
         let busy = slots.take(v4(1)).await.unwrap();
-        let (idle, later) = (slots.take(v4(2)).await.unwrap(), slots.take(v4(2)).await.unwrap());
+        let (idle, later) = (slots.take(v4(2)).await.unwrap(), slots.take(v4(3)).await.unwrap());
         busy.set_idle(false);
         idle.set_idle(true);
         tokio::time::sleep(Duration::from_millis(2)).await;
         later.set_idle(true);
-        let mut taking = Box::pin(slots.take(v4(3)));
+        let mut taking = Box::pin(slots.take(v4(4)));
         assert!(waits(&mut taking).await && waits(idle.closed()).await, "closed before GRACE");
         tokio::select! {
             _ = &mut taking => panic!("took a slot although none is free"),
@@ -303,5 +374,108 @@ mod tests {
         slots.close_idle(Duration::ZERO);
         idle.closed().await;
         assert!(waits(busy.closed()).await);
+    }
+
+    /// Takes slots for busy connections of an owner.
+    async fn busy(slots: &Slots, owner: u8, count: usize) -> Vec<Slot> {
+        let mut taken = Vec::new();
+        for _ in 0..count {
+            let slot = slots.take(v4(owner)).await.unwrap();
+            slot.set_idle(false);
+            taken.push(slot);
+        }
+        taken
+    }
+
+    #[tokio::test]
+    async fn a_busy_owner_makes_room_for_another() {
+        let slots = Slots::new(4, 8, true);
+        let (mut heavy, other) = (busy(&slots, 1, 3).await, busy(&slots, 2, 1).await);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        heavy[0].set_idle(false);
+        // An idle connection goes first, even if it was active last.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        heavy[1].set_idle(true);
+        timeout(GRACE / 2, slots.available()).await.unwrap();
+        let mut taking = Box::pin(slots.take(v4(3)));
+        tokio::select! {
+            _ = &mut taking => panic!("took a slot although none is free"),
+            () = heavy[0].closed() => panic!("closed a connection that was active later"),
+            () = other[0].closed() => panic!("closed the only connection of an owner"),
+            () = heavy[2].closed() => panic!("closed a busy connection instead of an idle one"),
+            closed = timeout(GRACE / 2, heavy[1].closed()) => closed.unwrap(),
+        }
+        assert!(waits(&mut taking).await && waits(heavy[2].closed()).await, "closed two for one");
+        drop(heavy.remove(1));
+        let third = timeout(GRACE, taking).await.unwrap().unwrap();
+        third.set_idle(false);
+        // Among busy connections, the least recently active one goes first.
+        let fourth = slots.take(v4(4));
+        tokio::select! {
+            _ = fourth => panic!("took a slot although none is free"),
+            () = heavy[0].closed() => panic!("closed a connection that was active later"),
+            closed = timeout(GRACE / 2, heavy[1].closed()) => closed.unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn owners_with_as_many_connections_keep_them() {
+        let slots = Slots::new(4, 8, true);
+        let mut taken = busy(&slots, 1, 2).await;
+        taken.extend(busy(&slots, 2, 2).await);
+        // These owners have the most connections. Their further ones must not delay others in the listener.
+        for owner in [1, 2] {
+            assert!(timeout(GRACE / 2, slots.take(v4(owner))).await.unwrap().is_none());
+        }
+        for slot in &taken {
+            assert!(waits(slot.closed()).await);
+        }
+        // A third owner takes a slot from the first or the second, which cannot take the slot back.
+        let mut taking = Box::pin(slots.take(v4(3)));
+        assert!(waits(&mut taking).await);
+        let mut closed = Vec::new();
+        for (at, slot) in taken.iter().enumerate() {
+            if !waits(slot.closed()).await {
+                closed.push(at);
+            }
+        }
+        assert_eq!(closed.len(), 1, "{closed:?}");
+        drop(taken.remove(closed[0]));
+        let third = timeout(GRACE, taking).await.unwrap().unwrap();
+        third.set_idle(false);
+        let victim = if closed[0] < 2 { 1 } else { 2 };
+        assert!(timeout(GRACE / 2, slots.take(v4(victim))).await.unwrap().is_none());
+        assert!(waits(third.closed()).await);
+        for slot in &taken {
+            assert!(waits(slot.closed()).await);
+        }
+    }
+
+    /// A handler that blocks delays the end of its connection.
+    #[tokio::test]
+    async fn a_connection_that_does_not_end_delays_another_only_briefly() {
+        let slots = Slots::new(3, 8, true);
+        let heavy = busy(&slots, 1, 3).await;
+        let started = Instant::now();
+        let replaced = async {
+            heavy[0].closed().await;
+            heavy[1].closed().await;
+        };
+        tokio::select! {
+            _ = slots.take(v4(2)) => panic!("took a slot although none is free"),
+            replaced = timeout(GRACE * 4, replaced) => replaced.unwrap(),
+        }
+        assert!(started.elapsed() >= GRACE);
+    }
+
+    /// Without an idle limit, a server closes no connection to make room.
+    #[tokio::test]
+    async fn connections_without_an_idle_limit_are_kept() {
+        let slots = Slots::new(3, 8, false);
+        let taken = busy(&slots, 1, 3).await;
+        assert!(waits(slots.available()).await && waits(slots.take(v4(2))).await);
+        for slot in &taken {
+            assert!(waits(slot.closed()).await);
+        }
     }
 }

@@ -3,15 +3,25 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use bytes::BytesMut;
+use rpcrdma_nfs3::Read3Args;
+use rpcrdma_nfs3::nfs_v3::proc::Read;
+use rpcrdma_runtime::proto::work::Memory;
+use rpcrdma_runtime::wire::rdma::WriteChunk;
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
 use super::Target;
-use crate::peer::{RdmaPeer, closed, connect, host, mpa_request, refused_host};
+use super::memory::HOLD;
+use crate::peer::{
+    RdmaPeer, closed, connect, connect_without_buffers, host, mpa_request, record, refused_host,
+};
 
 /// More connections than the default limit of 1,024, from hosts that stay below the limit of 256 each.
 const CONNECTIONS: usize = 1200;
 const HOSTS: usize = 6;
+/// The size of a reply in bytes: more than the socket buffers of an attacking host.
+const REPLY: u32 = 256 << 10;
 
 pub(super) async fn half_open(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
@@ -59,6 +69,32 @@ pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
         sleep(Duration::from_millis(u64::try_from(number)?)).await;
         let mut socket = connect(host(number % HOSTS), target.tcp).await?;
         Ok(closed(&mut socket).await?)
+    };
+    target.repeat(CONNECTIONS, attempt).await
+}
+
+/// Connections with a READ whose reply does not fit into the memory budget, or is not received.
+pub(super) async fn busy(target: Target) -> Infallible {
+    let attempt = |target: Target, number: usize| async move {
+        // As in `idle_over_tcp`. Also limits the rate at which the server refuses connections.
+        sleep(Duration::from_millis(u64::try_from(number)?)).await;
+        let (host, is_rdma) = (host(number % HOSTS), (number / HOSTS).is_multiple_of(2));
+        let args = Read3Args { file: target.large, offset: 0, count: REPLY };
+        let mut socket =
+            connect_without_buffers(host, if is_rdma { target.rdma } else { target.tcp }).await?;
+        if is_rdma {
+            let mut peer = RdmaPeer::over(socket).await?;
+            let sink = peer.register(Memory::Sink(BytesMut::with_capacity(REPLY as usize)))?;
+            peer.call::<Read>(1, &args, None, vec![WriteChunk(vec![sink])]).await?;
+            socket = peer.socket;
+        } else {
+            socket.write_all(&record::<Read>(1, &args)?).await?;
+        }
+        // Waits until the server closes the connection or starts the reply.
+        if socket.peek(&mut [0]).await? > 0 {
+            sleep(HOLD).await;
+        }
+        Ok(())
     };
     target.repeat(CONNECTIONS, attempt).await
 }

@@ -24,7 +24,7 @@ const PEERS: usize = 10;
 /// The number of calls on a connection.
 const CALLS: u32 = 64;
 /// The hold time of an attempt: longer than the period over which the server averages a peer's rate.
-const HOLD: Duration = Duration::from_secs(15);
+pub(super) const HOLD: Duration = Duration::from_secs(15);
 /// The pause between reads of 4 KiB. The resulting 40 KiB/s is less than the rate that the server requires.
 const SLOW: Duration = Duration::from_millis(100);
 

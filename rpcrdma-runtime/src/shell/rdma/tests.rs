@@ -447,6 +447,28 @@ async fn a_connection_that_fetches_a_call_is_active() {
     let data = vec![0; LONG as usize].into();
     connection.complete(Completion::ReadDone { token: token.unwrap(), data });
     settle().await;
+    assert_eq!(connection.complete_sends(), 1);
+    settle().await;
+    slots.close_idle(Duration::ZERO);
+    tokio::time::timeout(Duration::from_secs(1), slot.closed()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_with_an_unsent_reply_is_active() {
+    let slots = Slots::new(1, 1, true);
+    let slot = Arc::new(slots.take([192, 0, 2, 1].into()).await.unwrap());
+    let serving = serving(&MemoryBudget::default(), files());
+    let connection = UnreadConnection::from(1);
+    connection.serve(&serving, Some(slot.clone()));
+    // A long reply counts toward the memory budget in a different way.
+    for (xid, procedure, write) in [(1, 0, 0), (2, 1, LONG)] {
+        connection.call(xid, procedure, 0, write);
+        settle().await;
+        slots.close_idle(Duration::ZERO);
+        assert!(tokio::time::timeout(Duration::from_secs(1), slot.closed()).await.is_err(), "{procedure}");
+        assert_eq!(connection.complete_sends(), 1);
+        settle().await;
+    }
     slots.close_idle(Duration::ZERO);
     tokio::time::timeout(Duration::from_secs(1), slot.closed()).await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::super::backward::{BackwardClient, Calling};
 use super::super::inbound::{Event, Inbound, serve};
@@ -14,6 +14,7 @@ use super::super::running::Ended;
 use super::super::serving::{CallExecutor, Serving};
 use super::super::slots::Slot as ConnectionSlot;
 use super::super::spans::{self, Endpoints};
+use super::super::warnings::{Kind, Subject, Warnings};
 use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::CallSlots;
@@ -24,7 +25,6 @@ use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::{CallNumbers, MessageKind};
-use crate::xdr::Received;
 
 /// The slot, the memory and the length of a call.
 pub(super) type Key = (Slot, CallMemory, u64);
@@ -47,6 +47,9 @@ pub(super) struct TcpInbound {
     small: Permit,
     /// The memory of the arriving call, unless the call is small.
     arriving: Option<CallMemory>,
+    /// The last value of [`Inbound::is_busy`] that was reported.
+    was_busy: bool,
+    warnings: Warnings,
 }
 
 impl TcpInbound {
@@ -78,6 +81,8 @@ impl TcpInbound {
             small: account.permit(),
             account,
             arriving: None,
+            was_busy: false,
+            warnings: serving.warnings().clone(),
         };
         (inbound, executor)
     }
@@ -87,21 +92,23 @@ impl TcpInbound {
         self.backward.with(|backward| backward.requester.ended(reason));
     }
 
-    /// Returns the next call, or `None` at the end of the connection.
+    /// Returns the next event, unless an error ends the connection.
     ///
     /// # Errors
     /// Returns the error that ended the connection before the client closed it.
-    async fn call(&mut self) -> io::Result<Option<(Slot, Received, Option<CallMemory>)>> {
+    async fn event(&mut self) -> io::Result<Event<Key>> {
         loop {
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
-            if let Some(call) = self.slots.next() {
-                return Ok(Some(call));
+            if let Some((slot, call, memory)) = self.slots.next() {
+                let memory = memory.unwrap_or_else(|| CallMemory::new(&self.account));
+                let length = call.stream.len() as u64;
+                return Ok(Event::Call((slot, memory.clone(), length), call, Some(memory)));
             }
             if (!self.open || self.draining) && self.slots.is_idle() {
                 self.outgoing.finish().await?;
-                return Ok(None);
+                return Ok(Event::Closed(CloseReason::Peer));
             }
             let may_read = self.may_read();
             let wanted = if may_read { self.wanted()? } else { None };
@@ -117,6 +124,10 @@ impl TcpInbound {
                 self.outgoing.push(call, slot)?;
             }
             self.count_small();
+            if self.was_busy != self.is_busy() {
+                self.was_busy = !self.was_busy;
+                return Ok(Event::Activity);
+            }
             if !may_read {
                 self.incoming.pause();
             }
@@ -182,22 +193,13 @@ impl Inbound for TcpInbound {
     type Key = Key;
 
     async fn next(&mut self) -> Event<Self::Key> {
-        match self.call().await {
-            Ok(Some((slot, call, memory))) => {
-                let memory = memory.unwrap_or_else(|| CallMemory::new(&self.account));
-                let length = call.stream.len() as u64;
-                Event::Call((slot, memory.clone(), length), call, Some(memory))
-            }
-            Ok(None) => Event::Closed(CloseReason::Peer),
+        match self.event().await {
+            Ok(event) => event,
             Err(error) => {
                 if let Some(message) = self.incoming.refused(&error) {
-                    let call = CallNumbers::of(message);
-                    let program = call.map(|call| call.program);
-                    let version = call.map(|call| call.version);
-                    let procedure = call.map(|call| call.procedure);
-                    let xid = call.map(|call| call.xid);
-                    let peer = self.peer;
-                    warn!(program, version, procedure, xid, %peer, "{error}; closing the connection");
+                    let subject = Subject { peer: Some(self.peer), ..CallNumbers::of(message).into() };
+                    let what = format_args!("{error}; closing the connection");
+                    self.warnings.log(Kind::RecordTooLong, subject, what);
                 }
                 Event::Closed(CloseReason::Io(error.to_string()))
             }
@@ -215,7 +217,8 @@ impl Inbound for TcpInbound {
     }
 
     fn is_busy(&self) -> bool {
-        self.backward.with_used(|backward| backward.ready)
+        let has_calls = self.incoming.is_partial() || !self.slots.is_idle();
+        has_calls || self.backward.with_used(|backward| backward.ready)
     }
 
     fn drain(&mut self) {

@@ -77,6 +77,11 @@ pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> 
 }
 
 impl Incoming {
+    /// Returns true if a record has arrived in part.
+    pub(super) fn is_partial(&self) -> bool {
+        !self.records.is_between() || !self.input.is_empty()
+    }
+
     /// Returns the next record if it is already buffered.
     ///
     /// # Errors
@@ -138,7 +143,7 @@ impl Incoming {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let between = self.records.is_between() && self.input.is_empty();
+        let between = !self.is_partial();
         self.input.reserve(READ);
         let Poll::Ready(read) = pin!(self.socket.read_buf(&mut self.input)).poll(cx) else {
             if between {
@@ -283,7 +288,7 @@ fn stalled(what: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::sync::Arc;
 
     use tokio::net::TcpListener;
@@ -291,15 +296,53 @@ mod tests {
 
     use super::*;
 
-    /// A peer that regularly reads small amounts never stalls, but is too slow.
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_that_reads_too_slowly_is_noticed() {
+    /// Returns a connection and its peer.
+    async fn connected() -> (TcpStream, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (local, peer) =
             tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-        let mut peer = peer.unwrap().0.into_std().unwrap();
+        let peer = peer.unwrap().0.into_std().unwrap();
         peer.set_nonblocking(false).unwrap();
-        let local = local.unwrap();
+        (local.unwrap(), peer)
+    }
+
+    /// Sends parts of a record at intervals of 11 s. Returns the number of accepted parts, and the error.
+    async fn send_slowly(part: usize) -> (usize, Option<String>) {
+        let (local, mut peer) = connected().await;
+        let (mut incoming, _outgoing) = halves(local, &TcpOptions::default(), 64 << 10);
+        peer.write_all(&(1_u32 << 31 | 8 << 20).to_be_bytes()).unwrap();
+        assert!(incoming.read().await.unwrap() && incoming.buffered().unwrap().is_none());
+        for accepted in 0..8 {
+            // Pieces that the socket buffers hold.
+            for piece in vec![0; part].chunks(16 << 10) {
+                peer.write_all(piece).unwrap();
+                let end = incoming.read + piece.len() as u64;
+                while incoming.read < end {
+                    if let Err(error) = incoming.read().await {
+                        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+                        return (accepted, Some(error.to_string()));
+                    }
+                    assert!(incoming.buffered().unwrap().is_none());
+                }
+            }
+            tokio::time::advance(Duration::from_secs(11)).await;
+        }
+        (8, None)
+    }
+
+    /// A peer that regularly sends small parts of a record never stalls, but is too slow.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_sends_too_slowly_is_noticed() {
+        let error = "the rest of a record arrives too slowly".to_owned();
+        assert_eq!(send_slowly(1000).await, (1, Some(error)));
+        // 69 KiB/s
+        assert_eq!(send_slowly(760 << 10).await, (8, None));
+    }
+
+    /// A peer that regularly reads small amounts never stalls, but is too slow.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_reads_too_slowly_is_noticed() {
+        let (local, mut peer) = connected().await;
         SockRef::from(&local).set_send_buffer_size(64 << 10).unwrap();
         let (_incoming, mut outgoing) = halves(local, &TcpOptions::default(), 64 << 10);
         let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap().into();

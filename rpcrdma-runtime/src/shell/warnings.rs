@@ -1,0 +1,116 @@
+//! Warnings that a peer can cause. Their number is limited, so that no peer can fill the log.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::proto::owner::Owner;
+use crate::wire::rpc::CallNumbers;
+
+/// The time after which an owner may cause the same warning again.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Maximum number of warnings per period of one server, of all owners together.
+const MAX_WARNINGS: usize = 64;
+
+/// The limiter of one server's warnings. Clones share their state.
+#[derive(Clone, Debug)]
+pub(super) struct Warnings(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// The start of the period.
+    since: Instant,
+    given: HashSet<(Kind, Owner)>,
+}
+
+/// A kind of warning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// A call's Read chunks exceed the limit.
+    CallTooLarge,
+    /// A reply does not fit into the chunks of its call.
+    ReplyTooLarge,
+    /// A record over TCP exceeds the limit.
+    RecordTooLong,
+    /// A handler panicked.
+    Panic,
+}
+
+/// The call that a warning concerns, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Subject {
+    pub(super) program: Option<u32>,
+    pub(super) version: Option<u32>,
+    pub(super) procedure: Option<u32>,
+    pub(super) xid: Option<u32>,
+    pub(super) peer: Option<SocketAddr>,
+    /// The size of the reply.
+    pub(super) bytes: Option<u64>,
+}
+
+impl From<Option<CallNumbers>> for Subject {
+    fn from(call: Option<CallNumbers>) -> Self {
+        Subject {
+            program: call.map(|call| call.program),
+            version: call.map(|call| call.version),
+            procedure: call.map(|call| call.procedure),
+            xid: call.map(|call| call.xid),
+            ..Subject::default()
+        }
+    }
+}
+
+impl Warnings {
+    pub(super) fn new() -> Self {
+        Warnings(Arc::new(Mutex::new(State { since: Instant::now(), given: HashSet::new() })))
+    }
+
+    /// Logs a warning about a call. Logs it at the level DEBUG if the peer's owner has caused a warning of
+    /// this kind in the same period, or if the server has logged its maximum number of warnings.
+    pub(super) fn log(&self, kind: Kind, subject: Subject, what: impl Display) {
+        let Subject { program, version, procedure, xid, peer, bytes } = subject;
+        let is_warning = self.may_warn(kind, Owner::of_peer(peer));
+        let peer = peer.map(tracing::field::display);
+        if is_warning {
+            warn!(program, version, procedure, xid, peer, bytes, "{what}");
+        } else {
+            debug!(program, version, procedure, xid, peer, bytes, "{what}");
+        }
+    }
+
+    fn may_warn(&self, kind: Kind, owner: Owner) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.since.elapsed() >= PERIOD {
+            state.since = Instant::now();
+            state.given.clear();
+        }
+        state.given.len() < MAX_WARNINGS && state.given.insert((kind, owner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn warnings_are_limited_by_kind_owner_and_time() {
+        let warnings = Warnings::new();
+        let warn = |kind, address: [u8; 4]| {
+            let peer = SocketAddr::from((address, 700));
+            warnings.may_warn(kind, Owner::of_peer(Some(peer)))
+        };
+        assert!(warn(Kind::Panic, [192, 0, 2, 1]) && !warn(Kind::Panic, [192, 0, 2, 1]));
+        assert!(warn(Kind::RecordTooLong, [192, 0, 2, 1]) && warn(Kind::Panic, [192, 0, 2, 2]));
+        // Many owners share the limit of the server.
+        let given = (0..=255).filter(|last| warn(Kind::CallTooLarge, [192, 0, 2, *last])).count();
+        assert_eq!(given, MAX_WARNINGS - 3);
+        assert!(!warn(Kind::ReplyTooLarge, [192, 0, 2, 3]));
+        tokio::time::advance(PERIOD).await;
+        assert!(warn(Kind::Panic, [192, 0, 2, 1]) && !warn(Kind::Panic, [192, 0, 2, 1]));
+    }
+}
