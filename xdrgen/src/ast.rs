@@ -49,7 +49,7 @@ pub struct Namespace {
     pub outer: Option<usize>,
 }
 
-/// Returns the innermost namespace at a position.
+/// Returns the innermost namespace at a position, if any.
 pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namespace> {
     let after = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
     let mut namespace = namespaces.get(after.checked_sub(1)?)?;
@@ -81,7 +81,7 @@ pub struct Definition {
     pub docs: Vec<String>,
     /// The number and title of the section, if the document has sections: `4.3.1. Read List`.
     pub section: Option<String>,
-    /// The source text of the declaration, without page breaks and line marks.
+    /// The source text of the definition, without page breaks and line marks.
     pub text: String,
 }
 
@@ -167,7 +167,7 @@ pub enum Multiplicity {
 }
 
 impl Multiplicity {
-    /// Returns the bound or the length.
+    /// Returns the bound or the length, if any.
     pub(crate) fn bound(&self) -> Option<&Value> {
         match self {
             Multiplicity::Fixed(bound) | Multiplicity::Variable(Some(bound)) => Some(bound),

@@ -172,7 +172,7 @@ impl Build {
         self
     }
 
-    /// Defines a name for `#ifdef`. `NAME=VALUE` also defines a constant, if documents use it and do not
+    /// Defines a name for `#ifdef`. `NAME=VALUE` also defines a constant if documents use `NAME` but do not
     /// define it.
     pub fn define(mut self, name: impl Into<String>) -> Self {
         self.options.defined.insert(name.into());
@@ -201,7 +201,8 @@ impl Build {
     /// warnings.
     ///
     /// # Errors
-    /// Returns the findings with their positions, or the error of a file that cannot be read or written.
+    /// Returns the errors of the documents and bindings, the error of a file that cannot be read or written,
+    /// or the name of a missing setting.
     pub fn compile(self) -> Result<Summary, BuildError> {
         let Some(out_dir) = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(PathBuf::from))
         else {

@@ -80,7 +80,7 @@ pub fn compat(sources: &Sources, base: &[SourceId], new: &[SourceId], options: &
     compat_by(Rules::default(), sources, base, new, options)
 }
 
-/// Like `compat`, but with the rules of another document.
+/// Like [`compat`], but applies the given rules.
 #[must_use]
 pub fn compat_by(
     rules: Rules,
