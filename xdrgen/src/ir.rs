@@ -114,13 +114,13 @@ pub struct Derives {
 pub enum Body {
     /// Another name of a type.
     Alias(Type),
-    /// A struct with one unnamed field: a typedef whose encoding needs attributes on a field.
+    /// A struct with one unnamed field: a typedef, argument or result that needs an attribute on a field.
     Newtype(Field),
     /// A C-like enum.
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// A tuple struct: the unnamed arguments of a procedure with several arguments.
+    /// A tuple struct: the arguments of a procedure with several arguments.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),
@@ -153,7 +153,7 @@ pub struct Field {
     pub ty: Type,
     /// The maximum number of elements of a counted array.
     pub max: Option<Bound>,
-    /// True if the element type contains the type of this field.
+    /// True for an array whose element type contains the type of this field.
     pub recursive: bool,
     /// True for a list: a chain of optional data.
     pub list: bool,
