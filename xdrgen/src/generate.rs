@@ -42,7 +42,7 @@ pub struct Summary {
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
     /// The files: their paths below an output directory, and their contents. Empty after an error; with
-    /// `keep_going`, only after an error that does not affect single definitions, such as an invalid option.
+    /// `keep_going`, only after an error that omissions cannot avoid, such as an invalid option.
     pub files: Vec<(PathBuf, String)>,
     /// The numbers of documents and definitions.
     pub summary: Summary,

@@ -124,7 +124,7 @@ pub struct Union {
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
-    /// True if the list of labels is complete.
+    /// True if no invalid label was omitted.
     pub has_all_labels: bool,
 }
 

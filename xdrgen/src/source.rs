@@ -127,8 +127,8 @@ impl Source {
 pub(crate) enum Trust {
     /// The author can correct the document: mistakes are errors.
     Own,
-    /// A published RFC with marked XDR. It cannot be corrected: definitions with errors are omitted with
-    /// a warning. An undefined name is an error, since another document must define it.
+    /// A published RFC with marked or plain XDR. It cannot be corrected: definitions with errors are
+    /// omitted with a warning. An undefined name is an error, since another document must define it.
     Published,
     /// Examples between prose in a published RFC, which were never compiled: definitions with errors are
     /// omitted with a warning.

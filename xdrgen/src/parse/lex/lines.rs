@@ -117,7 +117,7 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Processes a `#define`: a constant if the value is a number or a name, otherwise a macro or a line for C.
+    /// Processes a `#define`: a constant if the value is a number or a name, otherwise a macro or a C line.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };
