@@ -9,7 +9,7 @@ use crate::source::Span;
 /// The definitions of a document, in source order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Specification {
-    /// The definitions, `%` lines included.
+    /// The definitions, including lines for C.
     pub definitions: Vec<Definition>,
     /// Members and arms that a published document adds to the enums and unions of another document. Each
     /// entry is a definition of the extended type with only the new members or arms.
@@ -100,7 +100,7 @@ pub enum DefinitionKind {
     Union(Identifier, Box<UnionBody>),
     /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
     Program(ProgramDef),
-    /// A `%` line, which rpcgen passes through. It has no meaning in XDR.
+    /// A line for C without a meaning in XDR, such as a `%` line or `#include`.
     PassThrough(String),
 }
 
@@ -125,7 +125,7 @@ pub struct ConstDef {
 /// A number or the name of a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A decimal, hexadecimal or octal literal from -2^63 to 2^64-1. The lexer reports wider literals.
+    /// A number from -2^63 to 2^64-1. The parser rejects wider literals, except in a `#define`.
     Literal {
         /// Its value.
         value: i128,
@@ -136,7 +136,8 @@ pub enum Value {
     Name(Identifier),
 }
 
-/// A declaration: a struct's field, a union's arm, a typedef, or an argument or a result of a procedure.
+/// A declaration: a struct's field, a union's discriminant or arm, a typedef, or an argument or a result of
+/// a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
     /// Its type.

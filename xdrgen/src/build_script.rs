@@ -82,7 +82,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-// If a build script returns an error, its `Debug` form is printed.
+// Rust prints the `Debug` form of an error that `main` returns.
 impl fmt::Debug for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -166,7 +166,7 @@ impl Build {
         self
     }
 
-    /// Disables the predefined names: the usual integer typedefs, and the names of RPC.
+    /// Disables the predefined names: the usual integer typedefs, and names from the RFCs on RPC.
     pub fn no_prelude(mut self) -> Self {
         self.options.prelude = false;
         self
@@ -202,7 +202,7 @@ impl Build {
     ///
     /// # Errors
     /// Returns the errors of the documents and bindings, the error of a file that cannot be read or written,
-    /// or the name of a missing setting.
+    /// or a message about a missing setting.
     pub fn compile(self) -> Result<Summary, BuildError> {
         let Some(out_dir) = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(PathBuf::from))
         else {

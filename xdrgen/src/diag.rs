@@ -195,8 +195,8 @@ impl Kind {
 pub(crate) enum Note {
     /// The text is omitted from a published document.
     Unread,
-    /// The text is between lines of prose and resembles a definition, in a published document or another
-    /// one.
+    /// The text is between lines of prose and resembles a definition. The flag is true for a published
+    /// document.
     Scanned { published: bool },
     /// A definition is omitted.
     Omitted { trust: Trust, what: OmittedPart },
@@ -209,7 +209,7 @@ pub(crate) enum Note {
 pub(crate) enum OmittedPart {
     Definition,
     Procedure,
-    /// A procedure without which its program is not written.
+    /// A procedure without which its program is not emitted.
     Needed,
 }
 

@@ -22,7 +22,7 @@ pub enum Sign {
     Added,
     /// Only the first version contains the item.
     Removed,
-    /// Both versions contain the item, but it differs.
+    /// Both versions contain the item, in different forms.
     Changed,
 }
 

@@ -134,7 +134,7 @@ impl Emitter<'_> {
         code.push(name);
     }
 
-    /// Writes a type of the runtime or of `alloc` with its arguments: a lifetime if it borrows, its
+    /// Writes a type of the runtime or of `alloc` with its arguments: a lifetime in borrowed output, the
     /// element type, and a bound.
     fn generic(
         &self,

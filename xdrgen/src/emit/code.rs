@@ -249,7 +249,7 @@ impl Code {
         self.end();
     }
 
-    /// Ends an arm of a `match`, whose body begins at `body`. If the body does not fit, it gets braces and
+    /// Ends an arm of a `match`, whose body begins at `body`. A body that does not fit gets braces and
     /// separate lines.
     pub(super) fn end_arm(&mut self, body: usize) {
         // The comma may exceed the line length.
