@@ -9,7 +9,7 @@ use crate::source::Span;
 /// The definitions of a document, in source order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Specification {
-    /// The definitions, `%` lines included.
+    /// The definitions, including lines for C.
     pub definitions: Vec<Definition>,
     /// Members and arms that a published document adds to the enums and unions of another document. Each
     /// entry is a definition of the extended type with only the new members or arms.
@@ -49,7 +49,7 @@ pub struct Namespace {
     pub outer: Option<usize>,
 }
 
-/// Returns the innermost namespace at a position.
+/// Returns the innermost namespace at a position, if any.
 pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namespace> {
     let after = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
     let mut namespace = namespaces.get(after.checked_sub(1)?)?;
@@ -81,7 +81,7 @@ pub struct Definition {
     pub docs: Vec<String>,
     /// The number and title of the section, if the document has sections: `4.3.1. Read List`.
     pub section: Option<String>,
-    /// The source text of the declaration, without page breaks and line marks.
+    /// The source text of the definition, without page breaks and line marks.
     pub text: String,
 }
 
@@ -100,7 +100,7 @@ pub enum DefinitionKind {
     Union(Identifier, Box<UnionBody>),
     /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
     Program(ProgramDef),
-    /// A `%` line, which rpcgen passes through. It has no meaning in XDR.
+    /// A line for C without a meaning in XDR, such as a `%` line or `#include`.
     PassThrough(String),
 }
 
@@ -125,7 +125,7 @@ pub struct ConstDef {
 /// A number or the name of a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A decimal, hexadecimal or octal literal from -2^63 to 2^64-1. The lexer reports wider literals.
+    /// A number from -2^63 to 2^64-1. The parser rejects wider literals, except in a `#define`.
     Literal {
         /// Its value.
         value: i128,
@@ -136,7 +136,8 @@ pub enum Value {
     Name(Identifier),
 }
 
-/// A declaration: a struct's field, a union's arm, a typedef, or an argument or a result of a procedure.
+/// A declaration: a struct's field, a union's discriminant or arm, a typedef, or an argument or a result of
+/// a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
     /// Its type.
@@ -167,7 +168,7 @@ pub enum Multiplicity {
 }
 
 impl Multiplicity {
-    /// Returns the bound or the length.
+    /// Returns the bound or the length, if any.
     pub(crate) fn bound(&self) -> Option<&Value> {
         match self {
             Multiplicity::Fixed(bound) | Multiplicity::Variable(Some(bound)) => Some(bound),

@@ -75,7 +75,7 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// A piece of text and its position.
+/// A value and its position in the binding file.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed<T> {
     pub(crate) value: T,

@@ -82,7 +82,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-// If a build script returns an error, its `Debug` form is printed.
+// Rust prints the `Debug` form of an error that `main` returns.
 impl fmt::Debug for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -166,13 +166,13 @@ impl Build {
         self
     }
 
-    /// Disables the predefined names: the usual integer typedefs, and the names of RPC.
+    /// Disables the predefined names: the usual integer typedefs, and names from the RFCs on RPC.
     pub fn no_prelude(mut self) -> Self {
         self.options.prelude = false;
         self
     }
 
-    /// Defines a name for `#ifdef`. `NAME=VALUE` also defines a constant, if documents use it and do not
+    /// Defines a name for `#ifdef`. `NAME=VALUE` also defines a constant if documents use `NAME` but do not
     /// define it.
     pub fn define(mut self, name: impl Into<String>) -> Self {
         self.options.defined.insert(name.into());
@@ -201,7 +201,8 @@ impl Build {
     /// warnings.
     ///
     /// # Errors
-    /// Returns the findings with their positions, or the error of a file that cannot be read or written.
+    /// Returns the errors of the documents and bindings, the error of a file that cannot be read or written,
+    /// or a message about a missing setting.
     pub fn compile(self) -> Result<Summary, BuildError> {
         let Some(out_dir) = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(PathBuf::from))
         else {

@@ -39,7 +39,7 @@ enum Rule {
     Messages(fn(&Messages<'_>, &mut Found)),
 }
 
-/// Every rule, with the codes of its findings.
+/// Every rule, with the code of its findings.
 const RULES: &[(&str, Rule)] = &[
     ("X214", Rule::Remaining(unions::uncovered_values)),
     ("X222", Rule::Protocol(cycles::infinite_types)),
@@ -94,7 +94,7 @@ pub(crate) fn remaining(hir: &Hir, found: &mut Found) {
     });
 }
 
-/// Applies bindings to a protocol, and checks them.
+/// Applies bindings to a protocol, and checks the bindings.
 pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     if bindings.is_empty() {
         return;
@@ -111,7 +111,7 @@ pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     bound.iter().for_each(|one| one.write(hir, &graph));
 }
 
-/// Checks the messages of the versions that have bindings.
+/// Checks the messages of the versions with bindings for the forward direction.
 pub(crate) fn messages(module: &Module, bindings: &[Binding], found: &mut Found) {
     if bindings.is_empty() {
         return;

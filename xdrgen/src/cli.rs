@@ -188,7 +188,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 /// The reason why a run failed.
 #[derive(Debug)]
 enum Failure {
-    /// Findings were printed, including an error.
+    /// Findings with an error were printed, or `diff` found changes.
     Findings,
     /// Findings were printed, and the documents could not be compared.
     Incomparable,
@@ -199,8 +199,9 @@ enum Failure {
 }
 
 /// Runs the program `rpcrdma-xdrgen` with the arguments of this process. The exit status is 0 on success,
-/// even if there are warnings. It is 1 if a document has errors or is not an extension of its base, and 2
-/// if the arguments are invalid or a file cannot be read or written.
+/// even if there are warnings. It is 1 if a document has errors, is not an extension of its base, or differs
+/// from the old version. It is 2 if the arguments are invalid, a file cannot be read or written, or two
+/// versions cannot be compared.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();
@@ -373,7 +374,8 @@ fn read_document(path: &Path) -> Result<Source, Failure> {
     Ok(Source::new(name, text))
 }
 
-/// Reads a document. Old documents may not be UTF-8: an invalid byte becomes a replacement character.
+/// Reads a document or a binding file. Old documents may not be UTF-8: an invalid byte becomes a
+/// replacement character.
 fn read(path: &Path) -> std::io::Result<String> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();

@@ -18,7 +18,7 @@ use crate::source::{SourceId, Span};
 use view::{Use, View};
 use walk::{Stop, Walk};
 
-/// The path of a part that both versions have.
+/// The path of a definition or of a part, with its positions in both versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path<'m> {
     /// The definition's name in the base (in the new version if the definition is added), and the names
@@ -213,8 +213,8 @@ fn line(docs: &Docs) -> String {
     }
 }
 
-/// Returns the types that no other type contains: these are sent as messages. For a cycle of types,
-/// returns the first one.
+/// Returns the types that no other type and no procedure uses: these count as messages. For a cycle of
+/// types, returns the first one.
 fn roots(hir: &Hir) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(hir);
     let mut parts = HashSet::default();
@@ -230,8 +230,8 @@ fn roots(hir: &Hir) -> Vec<TypeId> {
 /// Maximum number of renamed candidates tried for a missing type.
 const MAX_CANDIDATES: usize = 4;
 
-/// Returns for each old type the first similar type with another name. A similar type has the same kind of
-/// body and, if it is a struct, the same number of fields.
+/// Pairs each old type with the first new type of the same shape that `find_similar` accepts. The shape is
+/// the kind of body and, for a struct, the number of fields.
 fn find_similar(
     [base, new]: [&Hir; 2],
     olds: &[TypeId],
@@ -291,7 +291,7 @@ impl<'m> Walk<'m> {
         let (named, known) = (by_name(new), by_name(base));
         let is_new = |id: &TypeId| !known.contains_key(view::name(new, *id));
         let others: Vec<TypeId> = roots(new).into_iter().filter(is_new).collect();
-        // A typedef, or an enum that no message contains, is not a message: the enum only names numbers.
+        // An enum that no message contains only names numbers. A removed typedef is not a message either.
         let is_message = |id: &TypeId| {
             base.get(*id).is_some_and(|ty| match named.get(ty.name.as_str()) {
                 Some(other) => !is_enum(base, *id) || !is_enum(new, *other),

@@ -1,10 +1,10 @@
 //! Decides whether one protocol is a compatible extension of another.
 //!
-//! The rules are those of section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, or of section 4.2 of RFC 8178.
-//! Every valid message of the base stays valid and keeps its structure, and an old peer can recognize new
-//! messages. The only extensions are new message types with their bodies, new enum values with their arms
-//! in unions without a default, and new flag bits. In programs, new versions and procedures correspond to
-//! new message types.
+//! The default rules are those of section 9.1 of draft-ietf-nfsv4-rfc5666bis-04. Every valid message of the
+//! base stays valid and keeps its structure, and an old peer can recognize new messages. The only extensions
+//! are new message types with their bodies, new enum values with their arms in unions without a default, and
+//! new flag bits. In programs, new versions and procedures correspond to new message types.
+//! [`Rules::Rfc8178`] selects the rules of section 4.2 of RFC 8178 instead.
 //!
 //! The comparison covers the wire form. Names, typedefs and the nesting of structs do not affect it: a
 //! field or a member may be renamed, and a struct may be split or merged.
@@ -42,7 +42,7 @@ pub struct Compat {
 }
 
 impl Compat {
-    /// Returns the verdict. It is unknown for documents with errors.
+    /// Returns the verdict. The verdict is unknown for documents with errors.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if !self.breaches.is_empty() {
@@ -74,13 +74,13 @@ pub(crate) fn omitted(found: &[Diagnostic]) -> Vec<NotCompared> {
 }
 
 /// Compares two protocols, each consisting of documents that are compiled together. In `new`, a
-/// definition may replace one of an earlier document.
+/// definition may replace a definition of an earlier document.
 #[must_use]
 pub fn compat(sources: &Sources, base: &[SourceId], new: &[SourceId], options: &Options) -> Compat {
     compat_by(Rules::default(), sources, base, new, options)
 }
 
-/// Like `compat`, but with the rules of another document.
+/// Like [`compat()`], but applies the given rules.
 #[must_use]
 pub fn compat_by(
     rules: Rules,

@@ -195,8 +195,8 @@ impl Kind {
 pub(crate) enum Note {
     /// The text is omitted from a published document.
     Unread,
-    /// The text is between lines of prose and resembles a definition, in a published document or another
-    /// one.
+    /// The text is between lines of prose and resembles a definition. The flag is true for a published
+    /// document.
     Scanned { published: bool },
     /// A definition is omitted.
     Omitted { trust: Trust, what: OmittedPart },
@@ -209,12 +209,12 @@ pub(crate) enum Note {
 pub(crate) enum OmittedPart {
     Definition,
     Procedure,
-    /// A procedure without which its program is not written.
+    /// A procedure without which its program is not emitted.
     Needed,
 }
 
 impl Note {
-    /// Returns the help with the note added.
+    /// Returns the help with the note added. The note replaces the help if the document is published.
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {
@@ -281,7 +281,7 @@ pub struct Text {
     pub primary: Label,
     /// Other relevant positions, such as the first definition or the violated bound.
     pub related: Vec<Label>,
-    /// How to fix it.
+    /// How to fix the mistake.
     pub help: Option<String>,
 }
 
@@ -310,7 +310,7 @@ impl Text {
         self
     }
 
-    /// Suggests a similar name.
+    /// Suggests a similar name, if any.
     fn like(mut self, near: &Option<String>) -> Self {
         self.help = near.as_ref().map(|near| format!("a similar name exists: `{near}`"));
         self
@@ -325,7 +325,7 @@ impl Diagnostic {
         self.kind.code()
     }
 
-    /// Returns the message text. The wording may change between releases.
+    /// Returns the message with its labels and help. The wording may change between releases.
     #[must_use]
     pub fn text(&self) -> Text {
         let mut text = self.kind.text();
@@ -359,7 +359,7 @@ impl Diagnostic {
         if weaken { Diagnostic { severity: Severity::Warning, ..self } } else { self }
     }
 
-    /// Returns true for an error, which prevents output.
+    /// Returns true if the finding is an error.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
@@ -445,7 +445,7 @@ pub(crate) struct Mark {
 }
 
 impl Found {
-    /// Adds a finding. Warnings never displace an error.
+    /// Stores a finding, or only counts it above the limit. Errors and warnings have separate limits.
     pub(crate) fn push(&mut self, found: Diagnostic) {
         let (all, more) = match found.severity {
             Severity::Error => (&mut self.all.errors, &mut self.more.errors),
@@ -475,7 +475,7 @@ impl Found {
         self.extend(other.kept);
     }
 
-    /// Converts each finding with `weaken`.
+    /// Converts each finding with `weaken`, and counts all findings as warnings.
     pub(crate) fn weakened(self, weaken: impl Fn(Diagnostic) -> Diagnostic) -> Self {
         let warnings = |count: Count| Count { errors: 0, warnings: count.errors + count.warnings };
         let kept = self.kept.into_iter().map(weaken).collect();

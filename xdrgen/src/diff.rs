@@ -1,4 +1,4 @@
-//! The changes from one version of a protocol to another, by definition, and whether messages change.
+//! Lists the changes between two versions of a protocol by definition, and whether each changes the encoding.
 //!
 //! Definitions are matched by name. The remaining definitions are matched by layout and count as renamed. A
 //! change of a type is listed at its definition, not at each use.
@@ -22,7 +22,7 @@ pub enum Sign {
     Added,
     /// Only the first version contains the item.
     Removed,
-    /// Both versions contain the item, but it differs.
+    /// Both versions contain the item, in different forms.
     Changed,
 }
 
@@ -34,13 +34,13 @@ pub struct Change {
     /// The kind: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`,
     /// `discriminant`, `program`, `version` or `procedure`.
     pub what: &'static str,
-    /// The name; for a part, the name of its definition, a dot, and its own name.
+    /// The name; for a part, the names of its definition and of the parts that contain it, joined by dots.
     pub name: String,
-    /// The old text; `None` if it was added.
+    /// The old text; `None` if the item was added.
     pub old: Option<Side>,
-    /// The new text; `None` if it was removed.
+    /// The new text; `None` if the item was removed.
     pub new: Option<Side>,
-    /// True if messages change. Names, typedefs and the names of numbers are not sent.
+    /// True if the encoding changes. Names, typedefs and the names of numbers are not sent.
     pub wire: bool,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Emitter<'m> {
     pub(crate) features: bool,
     /// The sizes of types; `None` if the module has no programs.
     pub(crate) sizes: Option<&'m Layouts>,
-    /// The documents with a module each; empty if all items are in one module.
+    /// The documents and namespaces with a module each; empty if all items are in one module.
     pub(crate) documents: Vec<Document>,
     /// The indices of sources in `documents`.
     pub(crate) homes: HashMap<SourceId, usize>,
@@ -71,7 +71,7 @@ impl Emitter<'_> {
         self.module.data == Data::Borrowed
     }
 
-    /// Returns the name of a type that the runtime or `alloc` provides, without its arguments.
+    /// Returns the name of a type of the runtime or of `alloc`, without arguments; `None` for other types.
     fn imported(&self, ty: &Type) -> Option<&'static str> {
         let [owned, borrowed] = match ty {
             Type::Scalar(scalar) => return scalar_type(*scalar).err(),
@@ -112,7 +112,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the type of a field. If a borrowed array needs attributes, they are part of its type.
+    /// Writes the type of a field. The type of a borrowed array includes its bound, which an owned array has
+    /// in an attribute.
     fn field_type(&self, field: &Field, from: Place, code: &mut Code) {
         match &field.ty {
             Type::Array(of) if self.is_borrowed() => {
@@ -133,7 +134,7 @@ impl Emitter<'_> {
         code.push(name);
     }
 
-    /// Writes a type of the runtime or of `alloc` with its arguments: a lifetime if it borrows, its
+    /// Writes a type of the runtime or of `alloc` with its arguments: a lifetime in borrowed output, the
     /// element type, and a bound.
     fn generic(
         &self,
@@ -211,7 +212,7 @@ impl Emitter<'_> {
         code.push(open).then(|code| self.word_bound(bound, code)).push(close);
     }
 
-    /// Returns the constant that the document used for a bound.
+    /// Returns the constant that the document uses for a bound, if any.
     fn constant_of(&self, bound: &Bound) -> Option<&Const> {
         self.module.consts.get(bound.constant?)
     }

@@ -68,12 +68,12 @@ pub struct Extract {
     pub map: Map,
     /// The document's sections, in order. A plain document has none.
     pub sections: Vec<Section>,
-    /// Findings of the extraction: text that resembles a definition.
+    /// Findings of the extraction, such as unmarked text that resembles a definition.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Extract {
-    /// Returns the section that contains a byte of the document.
+    /// Returns the title of the section that contains a byte of the document, if any.
     #[must_use]
     pub fn section(&self, document: u32) -> Option<&str> {
         let index = self.sections.partition_point(|section| section.start <= document);
@@ -91,8 +91,8 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
         Form::Plain => Vec::new(),
         Form::Marked | Form::Indented => lines::sections(document, &lines),
     };
-    // Marks show that a document was written for a compiler, so page breaks do not make it a published
-    // one.
+    // Marks show that a document was written for a compiler, so page footers alone do not make it
+    // published.
     let published =
         lines::is_numbered(document, &lines) || form == Form::Indented && lines::is_paged(document, &lines);
     let extract = match form {
@@ -119,7 +119,8 @@ fn form(source: &Source, lines: &[lines::Line]) -> Form {
     }
 }
 
-/// Returns the number of bytes before the XDR of a marked line: indentation, `///`, and one space.
+/// Returns the number of bytes before the XDR of a marked line: indentation, `///`, and at most one
+/// space. Returns `None` for an unmarked line.
 fn mark(line: &str) -> Option<usize> {
     let indent = line.bytes().position(|byte| !matches!(byte, b' ' | b'\t'))?;
     let rest = line.get(indent..)?.strip_prefix("///")?;
@@ -163,7 +164,7 @@ fn marked(
 }
 
 /// Reports definitions without marks in a document with marks. They count as prose, which often repeats
-/// marked definitions. Only definitions that occur nowhere else are reported.
+/// marked definitions. A definition is reported only if its name does not occur in the marked XDR.
 fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();

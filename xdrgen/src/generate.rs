@@ -41,8 +41,8 @@ pub struct Summary {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths below an output directory, and their contents. Empty after an error, unless
-    /// `keep_going` is set.
+    /// The files: their paths below an output directory, and their contents. Empty after an error; with
+    /// `keep_going`, only after an error that omissions cannot avoid, such as an invalid option.
     pub files: Vec<(PathBuf, String)>,
     /// The numbers of documents and definitions.
     pub summary: Summary,
@@ -50,7 +50,7 @@ pub struct Generated {
     pub diagnostics: Vec<Diagnostic>,
     /// The number of further findings, which are counted but not stored.
     pub more: Count,
-    /// True if the output is complete.
+    /// True if files can be emitted.
     is_complete: bool,
 }
 
@@ -63,7 +63,7 @@ impl Generated {
 }
 
 /// Compiles documents together. They may use each other's names. Each source is a document or a binding
-/// file. One run reports all errors.
+/// file. The run does not stop at the first error.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (mut module, mut generated, documents) = analyzed(sources, options);
@@ -183,7 +183,7 @@ fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
         .collect()
 }
 
-/// Returns the module and the findings.
+/// Returns the module, the summary with the findings, and the documents without their definitions.
 fn analyzed(
     sources: &Sources,
     options: &Options,
@@ -202,7 +202,7 @@ fn analyzed(
     check_paths(options, &mut badly_set);
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
-    // A single document needs definitions; one of several documents may have none.
+    // A document without definitions is an error only if no document has any.
     if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
         let nothing = diag::Kind::Document(DocumentKind::NoDefinition);
         let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.kind == nothing);
@@ -221,7 +221,7 @@ fn analyzed(
     let Resolved { hir, is_complete, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
     crate::check::remaining(&hir, &mut diagnostics);
     let expansions = expansions(&views);
-    // The syntax tree needs as much memory as the HIR.
+    // Frees the syntax tree, which is as large as the HIR.
     documents.iter_mut().for_each(|(_, specification, _)| specification.definitions = Vec::new());
     let summary = Summary {
         documents: documents.len(),
@@ -313,16 +313,16 @@ fn shown(source: &Source, options: &Options) -> String {
     one_line(&relative::shown(source.name(), options.command_directory.as_deref()))
 }
 
-/// Returns a text that cannot end the comment that contains it.
+/// Replaces control characters, so that the text cannot end a line comment.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-/// Reserved module names: crates, and files with a meaning to Rust.
+/// Reserved module names: names of crates, and names of files that Rust treats specially.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
 /// Returns the nonempty modules of a run with several documents or with namespaces. A single document
-/// has no modules.
+/// without namespaces has no modules.
 fn modules(
     sources: &Sources,
     namespaces: &[(SourceId, &Namespace)],
@@ -364,7 +364,7 @@ fn emitted(
     sources: &Sources,
     options: &Options,
 ) -> Vec<(PathBuf, String)> {
-    // This error is already reported.
+    // An invalid path is already reported.
     if !names::is_path(&options.runtime) {
         return Vec::new();
     }

@@ -156,7 +156,7 @@ impl Graph {
         values
     }
 
-    /// Returns all types that some types contain, at any depth.
+    /// Returns all types that the types in `starts` contain, at any depth.
     pub(crate) fn reached_from(&self, starts: impl IntoIterator<Item = TypeId>) -> HashSet<TypeId> {
         let mut reached = HashSet::default();
         let mut pending: Vec<TypeId> = starts.into_iter().collect();

@@ -42,7 +42,7 @@ pub struct Docs {
     /// The source text of a definition, or a declaration as XDR.
     pub declaration: String,
     /// The position of the name of a definition or member, of a declaration, or of the first label of an
-    /// arm. The default position if there is none.
+    /// arm; `Span::default()` if there is none.
     pub span: Span,
 }
 
@@ -94,7 +94,7 @@ pub struct Member {
     pub same_as: Option<u32>,
     /// The document's comments.
     pub comments: Vec<String>,
-    /// The position of the name; the default position if there is none.
+    /// The position of the name; `Span::default()` if there is none.
     pub span: Span,
 }
 
@@ -124,7 +124,7 @@ pub struct Union {
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
-    /// True if the list of labels is complete.
+    /// True if no invalid label was omitted.
     pub has_all_labels: bool,
 }
 
@@ -144,7 +144,7 @@ pub struct Arm {
 pub struct Label {
     /// The value of the discriminant.
     pub value: i128,
-    /// The name that the document used.
+    /// The name that the document uses for the value, if any.
     pub name: Option<String>,
 }
 
@@ -153,7 +153,7 @@ pub struct Label {
 pub struct Bound {
     /// Its value.
     pub value: u32,
-    /// The constant that the document used.
+    /// The constant that the document uses for the value, if any.
     pub constant: Option<String>,
 }
 
@@ -276,7 +276,7 @@ pub enum Selector {
 }
 
 /// Maximum nesting of definitions. Published documents nest up to about 12 definitions; rustc's default
-/// limit is 128.
+/// recursion limit is 128.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Hir {
@@ -327,8 +327,8 @@ impl Hir {
         }
     }
 
-    /// Returns the payload of optional data: a union over a bool with a payload at TRUE and none at FALSE
-    /// (RFC 4506 section 4.19).
+    /// Returns the payload if the union is optional data: its discriminant is a bool, with a payload at TRUE
+    /// and none at FALSE (RFC 4506 section 4.19).
     pub(crate) fn option<'h>(&self, union: &'h Union) -> Option<&'h Field> {
         let [first, second] = union.arms.as_slice() else { return None };
         let chosen_by = |arm: &Arm, value| matches!(arm.labels.as_slice(), [one] if one.value == value);
@@ -400,7 +400,7 @@ impl Hir {
 }
 
 impl Type {
-    /// Returns the defined type that this type refers to, at any depth.
+    /// Returns the defined type that this type refers to at any depth, if any.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),
@@ -419,13 +419,13 @@ impl Type {
 }
 
 impl Body {
-    /// Returns the fields. A typedef has none.
+    /// Returns the fields, or the payloads of a union's arms. A typedef and an enum have none.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
         let alias = matches!(self, Body::Alias(_));
         self.declared().filter(move |_| !alias)
     }
 
-    /// Returns all declarations: the fields, or the target of a typedef.
+    /// Returns all declarations: the fields, the payloads of a union's arms, or the target of a typedef.
     pub(crate) fn declared(&self) -> impl Iterator<Item = &Field> {
         let (fields, arms): (&[Field], &[Arm]) = match self {
             Body::Enum(_) => (&[], &[]),

@@ -1,7 +1,7 @@
 //! Included documents: `#include "sibling.x"`.
 //!
 //! Compilation itself reads no files. [`load`] runs before compilation and reads each file once, even if
-//! includes are cyclic. `#include <...>`, C files (`.h`, `.c`) and `%#include` are ignored.
+//! includes are cyclic. `#include <...>`, C files (such as `.h` and `.c`) and `%#include` are ignored.
 
 pub(crate) mod unseen;
 

@@ -114,13 +114,13 @@ pub struct Derives {
 pub enum Body {
     /// Another name of a type.
     Alias(Type),
-    /// A struct with one unnamed field: a typedef whose encoding needs attributes on a field.
+    /// A struct with one unnamed field: a typedef, argument or result that needs an attribute on a field.
     Newtype(Field),
     /// A C-like enum.
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// A tuple struct: the unnamed arguments of a procedure with several arguments.
+    /// A tuple struct: the arguments of a procedure with several arguments.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),
@@ -153,7 +153,7 @@ pub struct Field {
     pub ty: Type,
     /// The maximum number of elements of a counted array.
     pub max: Option<Bound>,
-    /// True if the element type contains the type of this field.
+    /// True for an array whose element type contains the type of this field.
     pub recursive: bool,
     /// True for a list: a chain of optional data.
     pub list: bool,
@@ -220,7 +220,7 @@ pub enum Label {
 pub struct Bound {
     /// Its value.
     pub value: u32,
-    /// The constant that the document used, an index in [`Module::consts`].
+    /// The constant that the document uses for the value, if any: an index in [`Module::consts`].
     pub constant: Option<usize>,
 }
 
@@ -338,7 +338,7 @@ pub struct FieldPath {
 }
 
 impl Body {
-    /// Returns the fields. An alias has none.
+    /// Returns the fields, or the payloads of a union's arms. An alias and an enum have none.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
         let (fields, arms): (&[Field], &[Arm]) = match self {
             Body::Alias(_) | Body::Enum(_) => (&[], &[]),
@@ -372,7 +372,7 @@ impl Body {
 }
 
 impl Type {
-    /// Returns the module's type that this type contains, at any depth.
+    /// Returns the module's type that this type contains at any depth, if any.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),
@@ -380,7 +380,7 @@ impl Type {
         }
     }
 
-    /// Returns the type in an array, in an option or in a box.
+    /// Returns the type in an array, an option or a box; `None` for other types.
     pub(crate) fn inner(&self) -> Option<&Type> {
         match self {
             Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => Some(of),

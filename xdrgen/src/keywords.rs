@@ -48,7 +48,7 @@ pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(length).map(|(word, rest)| (rest, word))
 }
 
-/// Returns the name of the definition that a line certainly begins, as its `{`, `switch` or `=` shows.
+/// Returns the name of the definition that begins on a line, if `{`, `switch` or `=` confirms it.
 pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     let line = line.trim_start();
     // The first byte excludes most lines.
@@ -88,7 +88,7 @@ pub(crate) fn begins_definition(line: &str) -> bool {
     }
 }
 
-/// Returns the keyword of a definition that a misspelled word probably stands for.
+/// Returns the keyword of a definition that a misspelled word probably stands for, if any.
 pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     let mut keywords = DEFINITIONS.iter().copied();
     if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
@@ -97,8 +97,8 @@ pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     keywords.find(|keyword| differs_by_one_letter(word.as_bytes(), keyword.as_bytes()))
 }
 
-/// Returns true if a word differs from a keyword by one letter: inserted, missing, replaced, or swapped
-/// with the next.
+/// Returns true if a word equals a keyword or differs from it by one letter: inserted, missing, replaced,
+/// or swapped with the next.
 pub(crate) fn differs_by_one_letter(word: &[u8], keyword: &[u8]) -> bool {
     let same = word.iter().zip(keyword).take_while(|(a, b)| a == b).count();
     let (word, keyword) = (word.get(same..).unwrap_or_default(), keyword.get(same..).unwrap_or_default());

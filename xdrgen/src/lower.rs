@@ -59,7 +59,7 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
 struct Lower<'a, 'f> {
     naming: Naming<'f>,
     externs: &'a BTreeMap<String, String>,
-    /// The constants by their names.
+    /// The indices of the constants by their names.
     consts: HashMap<String, usize>,
     /// The lowered items.
     module: Module,
@@ -267,7 +267,7 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     fn version(&mut self, program: &str, version: hir::Version) -> Version {
         let hir::Version { name, number, procedures, omitted, binding, docs } = version;
-        // The names of procedures do not depend on omitted procedures.
+        // Omitted procedures count for the prefix, so that an omission does not rename other procedures.
         let all: Vec<&str> =
             procedures.iter().map(|one| &one.name).chain(&omitted).map(String::as_str).collect();
         let prefix = self.naming.names.prefix(&all).to_owned();

@@ -90,7 +90,7 @@ fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
     }
 }
 
-/// Returns true if a word begins with `this`. `head` is the last previous character that is not a digit.
+/// Returns true if a word begins at `this`. `head` is the last previous character that is not a digit.
 fn is_boundary(before: char, this: char, next: char, head: char) -> bool {
     if this.is_uppercase() {
         // `fooBar` and `XDRInput`. A digit separates words only after lower case: `foo3Bar`, but
@@ -190,7 +190,7 @@ const KEYWORDS: [&[&str]; 9] = [
     &["abstract", "continue", "override"],
 ];
 
-/// Returns true if a name is a Rust identifier and not a keyword.
+/// Returns true if a name is a valid Rust identifier, possibly raw.
 pub(crate) fn is_ident(name: &str) -> bool {
     let word = name.strip_prefix("r#").unwrap_or(name);
     if word == "_" || word.starts_with(char::is_numeric) || end_of_word(word) != word.len() || word.is_empty()
@@ -216,12 +216,12 @@ fn end_of_word(text: &str) -> usize {
     text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
 }
 
-/// Returns the text after a prefix, if the text begins with it.
+/// Returns the text after `mark`, if the text begins with it. Skips leading whitespace.
 fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     text.trim_start().strip_prefix(mark)
 }
 
-/// Returns the text after a path.
+/// Returns the text after a path; `None` if the text does not begin with a valid path.
 fn path(text: &str) -> Option<&str> {
     let mut rest = after(text, "::").unwrap_or(text);
     loop {
@@ -338,7 +338,7 @@ fn good_without(names: &[&str], prefix: &str) -> bool {
 /// The names in use in one scope, with their owners.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// The owner of each name, as a range of `owners`: an enum may have very many members.
+    /// The owner of each name, as a range of `owners`. One buffer saves memory for large enums.
     names: HashMap<Box<str>, (u32, u32)>,
     owners: String,
     /// The number of conflicts for each name.
@@ -374,8 +374,8 @@ impl Taken {
         self.names.contains_key(ident)
     }
 
-    /// Reserves `wanted` for `name`, with underscores appended if it is in use. Also returns the
-    /// conflicting name of the document.
+    /// Reserves `wanted` for `name`. If `wanted` is in use, appends underscores or a number and also returns
+    /// the document's name that owns `wanted`, if any.
     pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {
         let Some((start, end)) = self.names.get(wanted.as_str()) else {
             self.insert(&wanted, name);

@@ -85,7 +85,7 @@ impl Pass<'_> {
     }
 
     fn definition(&mut self, definition: &mut Definition) {
-        // Such a typedef defines no name: both names are uses.
+        // A typedef of a type to the same name defines no name: both names are uses.
         let is_own_name = is_own_name(definition);
         match &mut definition.kind {
             DefinitionKind::Const(constant) => {

@@ -18,8 +18,8 @@ pub enum Output {
         /// True if the standard library is available.
         std: bool,
     },
-    /// Files for a directory of modules: `mod.rs` and one for each document. A single document is one file
-    /// with the document's name.
+    /// Files for a directory of modules: `mod.rs` and one for each document with definitions. A single
+    /// document yields only one file, named after the document.
     Directory {
         /// True if the standard library is available.
         std: bool,
@@ -33,7 +33,7 @@ pub enum Output {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Package {
-    /// Its name.
+    /// The crate's name.
     pub name: String,
     /// A one-line description.
     pub title: String,
@@ -46,7 +46,7 @@ pub struct Package {
 pub enum Manifest {
     /// The crate is self-contained.
     Alone {
-        /// The directory of the runtime's crate, if it is not the registry's version.
+        /// The directory of the runtime's crate; `None` for the registry's version.
         runtime: Option<String>,
     },
     /// The crate is a workspace member and inherits version, edition, license, lints and dependencies.
@@ -81,7 +81,7 @@ pub struct Options {
     /// Existing Rust types: their paths by their names in documents.
     pub externs: BTreeMap<String, String>,
     /// Additional derives of all types: `serde`, `arbitrary`, or the path of a derive. The first two need the
-    /// runtime's feature of the same name. In a crate, they also depend on the crate's feature of that name.
+    /// runtime's feature of the same name and, in an emitted crate, also that crate's feature.
     pub derives: Vec<String>,
     /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. If no document
     /// defines a name, its value may be used as a constant.

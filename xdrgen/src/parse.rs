@@ -105,7 +105,7 @@ pub fn parse_extract(extract: &Extract, options: &ParseOptions) -> (Specificatio
     (specification, found.kept)
 }
 
-/// Like [`parse_extract`], but also returns the number of findings.
+/// Like [`parse_extract`], but also returns the number of findings that were not stored.
 pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification, Found) {
     let blocks = if is_lenient(extract) { additions::find(&extract.text) } else { Vec::new() };
     let (mut specification, mut found) = if blocks.is_empty() {

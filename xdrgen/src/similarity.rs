@@ -8,7 +8,7 @@ pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>)
     near(name, max, candidates)
 }
 
-/// Returns the most similar candidate that differs in at most `max` letters.
+/// Returns the most similar candidate that differs in at most `max` letters, if any.
 pub(crate) fn near<'c>(name: &str, max: usize, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= max)

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::hash::{HashMap, HashSet};
 
-/// A document of a run: its index in [`Sources`].
+/// Identifies a document or binding file of a run: its index in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
@@ -14,9 +14,9 @@ pub struct SourceId(pub u32);
 pub struct Span {
     /// The document.
     pub source: SourceId,
-    /// The offset of its first byte.
+    /// The offset of the range's first byte.
     pub start: u32,
-    /// The offset of its end.
+    /// The offset after the range's last byte.
     pub end: u32,
 }
 
@@ -24,7 +24,7 @@ impl Span {
     /// The position of findings outside documents, for example about an option.
     pub const NOWHERE: Span = Span { source: SourceId(u32::MAX), start: 0, end: 0 };
 
-    /// Returns the span from the start of `self` to the end of `other`, which follows it in the same
+    /// Returns the span from the start of `self` to the end of `other`, which follows `self` in the same
     /// document.
     #[must_use]
     pub fn to(self, other: Span) -> Span {
@@ -32,7 +32,7 @@ impl Span {
     }
 }
 
-/// Returns an offset or a count as 32 bits. Documents are shorter than 4 GiB.
+/// Converts an offset or a count to 32 bits, saturating. Documents are shorter than 4 GiB.
 pub(crate) fn narrow(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
@@ -127,8 +127,8 @@ impl Source {
 pub(crate) enum Trust {
     /// The author can correct the document: mistakes are errors.
     Own,
-    /// A published RFC with marked XDR. It cannot be corrected: definitions with errors are omitted with
-    /// a warning. An undefined name is an error, since another document must define it.
+    /// A published RFC with marked or plain XDR. It cannot be corrected: definitions with errors are
+    /// omitted with a warning. An undefined name is an error, since another document must define it.
     Published,
     /// Examples between prose in a published RFC, which were never compiled: definitions with errors are
     /// omitted with a warning.
@@ -176,7 +176,7 @@ pub struct Include {
     pub file: Result<SourceId, Refused>,
 }
 
-/// The documents of a run.
+/// The documents and binding files of a run.
 ///
 /// ```
 /// use rpcrdma_xdrgen::source::{Source, Sources};
@@ -193,19 +193,19 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Adds a document.
+    /// Adds a document or a binding file. Returns its id.
     pub fn add(&mut self, source: Source) -> SourceId {
         self.all.push(source);
         SourceId(narrow(self.all.len() - 1))
     }
 
-    /// Returns a document, if the id belongs to this run.
+    /// Returns the source with this id, if the id belongs to this run.
     #[must_use]
     pub fn get(&self, id: SourceId) -> Option<&Source> {
         self.all.get(id.0 as usize)
     }
 
-    /// Returns all documents with their ids, in the order in which they were added.
+    /// Returns all documents and binding files with their ids, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
         self.all.iter().zip(0..).map(|(source, id)| (SourceId(id), source))
     }

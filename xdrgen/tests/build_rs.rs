@@ -355,7 +355,7 @@ fn main() -> Result<(), rpcrdma_xdrgen::BuildError> {
 }
 ";
 
-/// Requires a version with a binding.
+/// Code that compiles only if the version has a binding.
 const BOUND: &str = "
 
 /// Requires a binding.
@@ -490,7 +490,7 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/more.x:2:18") && output.contains("`leaf`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // The type of a version shows whether it has a binding. Without one, `over_rdma` does not compile.
+    // The type of a version shows whether it has a binding. Without a binding, `over_rdma` does not compile.
     scratch.write("src/lib.rs", &format!("{}{BOUND}", LIB.trim_start()));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(success, "{output}");

@@ -73,7 +73,7 @@ fn an_omitted_procedure_is_not_removed() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let program = "program P { version V { void A(void) = 1; broken B(int) = 2; } = 1; } = 300;\n";
     write("base.x", &format!("struct broken {{ int a; }};\n{program}"));
-    // Names that a published document leaves undefined because of an unparsable definition.
+    // The published document cannot define `broken`, since the definition cannot be parsed.
     write(
         "new.txt",
         &format!("Request for Comments: 1\n\n/// struct broken {{ int a, b; }};\n/// {program}"),

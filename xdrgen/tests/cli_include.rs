@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use program::{compiler, text};
 
-/// Files in directories, some of which include others.
+/// Creates a directory with the given files, and the directories in their paths.
 fn including(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (path, content) in files {

@@ -106,7 +106,7 @@ fn every_x_file_parses_with_any_definitions() {
     }
 }
 
-/// The definitions of the documents, counted by hand or by `grep` on their first lines.
+/// The numbers of definitions in the documents, counted by hand or by `grep` on their first lines.
 const COMPLETE: &[(&str, Form, [usize; 8])] = &[
     ("rfc8166.txt", Form::Marked, [0, 0, 2, 10, 2, 0, 0, 0]),
     // 13 `const`, and the 4 sizes of section 2.4.
@@ -245,8 +245,8 @@ fn every_published_document_compiles() {
         let expected = if WITHOUT.contains(&name.as_str()) { &[("X001", 1)][..] } else { expected };
         let text = render(&generated.diagnostics, &sources, false);
         assert_eq!(found, expected, "{name}\n{text}");
-        // The first document has an error that cannot be fixed there. The second would lose READ, WRITE and
-        // more.
+        // The first document is not published, so its error stays an error. The program of the second would
+        // lose READ, WRITE and other procedures.
         let refused =
             ["ypserv-ypxfrd.x", "rfc1094.txt"].contains(&name.as_str()) || WITHOUT.contains(&name.as_str());
         assert_eq!(

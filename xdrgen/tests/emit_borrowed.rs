@@ -30,7 +30,7 @@ fn emit(name: &str, sources: &Sources, data: Data) -> (String, Module) {
     (generated.files.into_iter().next().expect("one file").1, ir)
 }
 
-/// The imports of the tests of all borrowed modules.
+/// The check that the tests of all borrowed modules share.
 const LEND: &str = include_str!("borrowed/lend.rs");
 
 /// Returns a test of each type of a borrowed module against its owning counterpart.
@@ -186,8 +186,8 @@ fn a_binding_without_eligible_items_stays() {
     assert!(!text.contains("ddp_eligible") && !text.contains("program::Binding for NfsV3"));
 }
 
-/// Messages of NFSv3 for a server and a client.
+/// Tests of borrowed NFSv3 messages.
 const FILES: &str = include_str!("borrowed/files.rs");
 
-/// A server and a client, connected in memory.
+/// Tests of a server and a client, connected in memory.
 const CALLS: &str = include_str!("borrowed/calls.rs");

@@ -1,4 +1,4 @@
-//! The output has the same layout as that of a formatter that uses a syntax tree.
+//! The output has the layout that `prettyplease` produces from a syntax tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use rpcrdma_xdrgen::names::Names;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Returns the lines that the printer formats: no imports of the file, no empty lines, and no comments,
-/// which a syntax tree does not contain.
+/// Returns the lines to compare: no imports of the file, no empty lines, and no comments, which a syntax
+/// tree does not contain.
 fn lines(text: &str) -> Vec<&str> {
     let is_other = |line: &&str| line.trim().is_empty() || line.starts_with("// ");
     let mut in_use = false;

@@ -21,7 +21,7 @@ const TOGETHER: &[&[&str]] = &[
 /// Like `TOGETHER`, for this project's documents.
 const OWN_TOGETHER: &[&[&str]] = &[&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"]];
 
-/// Documents with errors, and the reasons. The rest is emitted with `keep_going`.
+/// Documents with errors, and the reasons. Their valid definitions are emitted with `keep_going`.
 const REFUSED: &[(&str, &str)] = &[
     ("x/ypserv-ypxfrd.x", "a stray letter in the text of an enum"),
     ("rfc/rfc1094.txt", "procedures without their types"),
@@ -36,7 +36,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 const NOTHING: &str = "no definition";
 
-/// The contents of documents: types, programs and procedures. For marked documents, the number of
+/// The numbers of types, programs and procedures in documents. For marked documents, the number of
 /// supplied types follows. The other types are counted in the text by the first words of their
 /// definitions; supplied types are counted by hand.
 const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
@@ -49,8 +49,8 @@ const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
     (&["rfc/rfc5662.txt"], [411, 2, 4], Some(1)),
     // 131 typedefs, 32 enums, 236 structs and 71 unions; with `authsys_parms`.
     (&["rfc/rfc7863.txt"], [471, 2, 4], Some(1)),
-    // 13 types of its own: 3 typedefs, 1 enum, 5 structs and 4 unions. It also adds members and arms to
-    // other types.
+    // RFC 8276 defines 13 types: 3 typedefs, 1 enum, 5 structs and 4 unions. It also adds members and
+    // arms to other types.
     (&["rfc/rfc7863.txt", "rfc/rfc8276.txt"], [484, 2, 4], Some(1)),
     (&["rfc/rfc8166.txt"], [14, 0, 0], Some(0)),
 ];
@@ -112,7 +112,7 @@ fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
     modules.map(|module| format!("{root}::{}", module.trim_end_matches([' ', '{', ';']))).collect()
 }
 
-/// Returns the document with all constructs of the language, and this project's documents.
+/// Compiles the documents with all constructs of the language, and this project's documents.
 fn own() -> Vec<Emitted> {
     let root = workspace();
     let mut emitted = vec![compile("language", &[root.join("xdrgen/tests/language.x")], false)];
@@ -130,7 +130,7 @@ fn own() -> Vec<Emitted> {
     emitted
 }
 
-/// Returns every document in the directory of published ones.
+/// Compiles every document in the directory of published documents.
 fn published(corpus: &Path) -> Vec<Emitted> {
     let in_folder =
         |folder| listed(&corpus.join(folder)).into_iter().map(move |name| format!("{folder}/{name}"));
@@ -161,7 +161,7 @@ fn type_lines(text: &str) -> usize {
     words.filter(|word| matches!(*word, "typedef" | "enum" | "struct" | "union")).count()
 }
 
-/// Returns each document alone, or with those that it is compiled with.
+/// Returns each document alone, or with the documents that it is compiled with.
 fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>> {
     let known = |name: &&str| names.iter().any(|one| one == name);
     assert!(together.concat().iter().all(known), "a document of {together:?} is missing");

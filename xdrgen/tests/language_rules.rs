@@ -480,7 +480,7 @@ fn bounds_of_replies_are_checked() {
 #[test]
 fn a_constant_bound_is_at_least_that_of_the_type() {
     let reply = |text: &str| format!("{}[binding.reply.\"P_GET\"]\n{text}\n", eligible("res.bytes"));
-    // A status, the length of the data, and the data.
+    // The result contains a status, the length of the data, and the data.
     binding(&reply("whole = 65544"), &[], &[]);
     binding(&reply("whole = 65543"), &["X326 6:9"], &["can have 65544 bytes", "its bound of 65543"]);
     binding(&reply("item = 65536"), &[], &[]);

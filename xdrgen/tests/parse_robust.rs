@@ -146,7 +146,7 @@ fn a_document_truncated_at_every_byte() {
     }
 }
 
-/// Texts that would cost a naive parser quadratic time, or its stack.
+/// Texts on which a naive parser would take quadratic time or overflow the stack.
 #[test]
 fn long_texts_of_one_pattern() {
     let patterns = [
@@ -197,7 +197,7 @@ fn long_texts_of_one_pattern() {
     survives_in_all_forms(&steps);
 }
 
-/// Macros whose expansions would exceed any memory, or the stack.
+/// Macros whose expansions would exhaust the memory or overflow the stack.
 #[test]
 fn macros_that_grow() {
     let mut doubled = "#define A0(x) x x\n".to_owned();
@@ -292,14 +292,14 @@ fn many_names_in_one_scope() {
     assert!(compiled(&text).diagnostics.is_empty());
     let found = compiled(&text.replace("switch (e x)", "switch (int x)")).diagnostics;
     assert!(found.is_empty(), "{:?}", found.first());
-    // A limited number is stored, and the rest is counted.
+    // A limited number of findings is stored, and the rest is counted.
     let generated = compiled(&text.replace("case A", "case B"));
     let kept = generated.diagnostics.iter().filter(|found| found.code() == "X213").count();
     assert_eq!(kept + generated.more.errors, MANY);
     assert!((1000..MANY).contains(&kept), "{kept}");
 }
 
-/// Published documents with many errors, whose dependent definitions are omitted.
+/// A document with many errors. With `keep_going`, invalid definitions and their dependents are omitted.
 #[test]
 fn long_chains_of_omitted_definitions() {
     const LINKS: usize = 10_000;

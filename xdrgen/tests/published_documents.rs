@@ -1,6 +1,6 @@
 //! Published RFCs cannot be corrected: definitions with errors are omitted with a warning, and additions to
-//! other documents are applied. In any other document, both are errors, and `keep_going` emits the rest
-//! anyway.
+//! other documents are applied. In any other document, mistakes are errors, and additions are only comments.
+//! With `keep_going`, the valid definitions are emitted.
 
 use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};

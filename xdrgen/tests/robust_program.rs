@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 /// The size of an input.
 const SIZE: usize = 1 << 20;
 
-/// The limit on the address space of the process, including code and stack: 200 MB.
+/// The limit on the address space of the process, including code and stack: 200 MiB.
 const LIMIT: usize = 200 << 20;
 
 /// Pseudorandom numbers (xorshift64*, with a fixed seed).
@@ -118,7 +118,7 @@ fn one_field(_: &mut Numbers) -> Vec<u8> {
 #[test]
 fn hidden_findings_are_counted() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    // Errors of resolution, and warnings of the lexer and the grammar.
+    // Errors of resolution, and warnings of the lexer.
     let kinds = [
         (one_member as Make, SIZE / 4 - 1, "error"),
         (one_letter, SIZE / 2 - 1, "error"),

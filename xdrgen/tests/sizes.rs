@@ -232,7 +232,7 @@ fn with_test(text: &str, sources: &Sources, name: &str) -> String {
     format!("{text}\n{}", TEST.replace("@LINES@", &lines))
 }
 
-/// The test. It uses full paths, since types of the document may have any name.
+/// A test of sizes. The test uses full paths, since types of the document may have any name.
 const TEST: &str = r#"
 #[cfg(test)]
 mod sizes {

@@ -40,7 +40,7 @@ enum ItemSize {
     Large,
     /// At most this many bytes, or exactly this many if `fixed`.
     Small { bytes: u32, fixed: bool },
-    /// Neither opaque data nor a string.
+    /// Any other type, including opaque data with a fixed length of `WORTH` bytes or more.
     None,
 }
 
@@ -217,7 +217,7 @@ fn field_path(
 // ---- effects
 
 impl Item<'_> {
-    /// Returns true if the field is already marked as eligible.
+    /// Returns true if the field can be eligible: opaque data or a string of variable length.
     fn is_eligible(&self) -> bool {
         matches!(self.size, ItemSize::Large | ItemSize::Small { fixed: false, .. })
     }
@@ -366,7 +366,7 @@ fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
 }
 
-/// Returns the item to name instead of a union, or of a struct that contains data.
+/// Returns the first field of a union or struct that can be named as an item instead, if any.
 fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
     let ty = hir.get(id)?;
     let of_union = match ty.body {

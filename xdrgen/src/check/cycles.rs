@@ -101,8 +101,8 @@ fn is_finite(body: &Body, known: &[bool]) -> bool {
     }
 }
 
-/// Returns the type that a type contains in place. An array without elements counts: in Rust it still
-/// contains its element type.
+/// Returns the defined type that a type contains in place, if any. An array without elements counts: in
+/// Rust it still contains its element type.
 fn in_place(ty: &Type) -> Option<TypeId> {
     match ty {
         Type::Named(id) => Some(*id),

@@ -11,7 +11,7 @@ use crate::sizes::messages as sizes;
 /// Maximum number of procedures named in a finding.
 const NAMED: usize = 3;
 
-/// A version with a binding, in its emitted form.
+/// A version in its Rust form, its binding, and the layouts of all types.
 pub(super) struct Messages<'m> {
     pub(super) version: &'m Version,
     pub(super) binding: &'m Binding,

@@ -14,7 +14,7 @@ const NETIDS: [&str; 2] = ["rdma", "rdma6"];
 const KIB: u32 = 1024;
 const THRESHOLDS: std::ops::RangeInclusive<u32> = KIB..=256 * KIB;
 
-/// Returns the valid parameters.
+/// Returns the parameters of a binding, without invalid netids and without an invalid inline threshold.
 pub(super) fn valid_parameters(binding: &Binding) -> hir::Binding {
     let mut netids: Vec<String> = Vec::new();
     for Placed { value, .. } in &binding.netids {

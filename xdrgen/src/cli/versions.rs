@@ -31,7 +31,7 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    /// Reads all documents. Returns them with the documents of each version.
+    /// Reads all documents. Also returns the ids of each version's documents.
     pub(super) fn read(&self) -> Result<(Sources, Vec<SourceId>, Vec<SourceId>), Failure> {
         let mut sources = Sources::default();
         let of_base = std::iter::once(&self.base).chain(&self.more_base);

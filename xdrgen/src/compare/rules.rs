@@ -9,7 +9,7 @@ use crate::source::{SourceId, Span};
 /// The kind of an addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A value of an enum that selects an arm.
+    /// A value of an enum that messages contain.
     Value,
     /// An arm of a union: a message type's body.
     Arm,
@@ -32,9 +32,9 @@ pub enum Kind {
 pub struct Addition {
     /// Its kind.
     pub kind: Kind,
-    /// The name of the definition that is extended, or of the added definition.
+    /// The name of the definition that is extended, or of the added definition. Empty for a constant.
     pub name: String,
-    /// The addition in XDR.
+    /// The addition in XDR; the number of a program, and empty for a type.
     pub text: String,
     /// The position.
     pub span: Span,
@@ -94,7 +94,7 @@ impl Unread {
     }
 }
 
-/// The findings and the additions.
+/// The findings, the additions, and the definitions that were not compared.
 #[derive(Default)]
 pub(crate) struct Judged {
     pub(crate) breaches: Vec<Diagnostic>,
@@ -317,8 +317,8 @@ impl<'m> Judge<'m> {
         self.breach(path.new, breach);
     }
 
-    /// Judges a new value of an enum by the uses of the enum. The first use that breaks a rule is
-    /// reported, with the number of further ones.
+    /// Judges a new value of an enum by the uses of the enum. For each broken rule, reports the first use
+    /// that breaks the rule.
     fn new_value(&mut self, ids: (TypeId, TypeId), member: &Member) {
         let Some(uses) = self.uses.get(&ids) else { return };
         let is_strict = self.rules == Rules::Rfc5666bis;
@@ -412,7 +412,7 @@ fn flags<'m>(hir: &'m Hir, of: Option<TypeId>, owner: &'m str) -> Flags<'m> {
     flags
 }
 
-/// Returns the word and the bit of a flag.
+/// Returns the word and the bit of a flag; `None` if a named number is not a flag with one bit.
 fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     let bit = u64::try_from(one.1).ok().filter(|bit| bit.is_power_of_two())?;
     Some((flag_word(one.0, owner)?, bit))
@@ -430,7 +430,7 @@ fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
 }
 
-/// Returns the word of a flag: the enum, or the prefix of the constant's name up to `FLAG`.
+/// Returns the word of a flag: the enum, or the prefix of the constant's name up to `FLAG`, if any.
 fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
     if !owner.is_empty() {
         return Some(owner);

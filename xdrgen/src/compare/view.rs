@@ -56,7 +56,7 @@ impl<'m> View<'m> {
             let id = match of {
                 Use::Id(id) => id,
                 Use::Type(Type::Named(id)) => *id,
-                // An array of one element equals the element.
+                // An array of one element is encoded like the element.
                 Use::Type(Type::FixedArray(ty, len)) if len.value == 1 => {
                     of = Use::Type(ty);
                     continue;
@@ -96,7 +96,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// Returns the type, if it has a name.
+    /// Returns the id of an enum, a struct or a union; `None` for other types.
     pub(super) fn id(&self) -> Option<TypeId> {
         match self {
             View::Enum(id) | View::Struct(id, _) | View::Union(id, _) => Some(*id),
@@ -129,7 +129,7 @@ pub(super) fn name(hir: &Hir, id: TypeId) -> &str {
     hir.get(id).map_or("", |ty| &ty.name)
 }
 
-/// Returns the values of an enum; a bool has 0 and 1.
+/// Returns the values of an enum, or 0 and 1 for a bool; `None` for other types.
 pub(super) fn values(hir: &Hir, view: &View<'_>) -> Option<BTreeSet<i128>> {
     match view {
         View::Scalar(Scalar::Bool) => Some(BTreeSet::from([0, 1])),

@@ -35,8 +35,8 @@ pub(super) struct Walk<'m> {
     enums: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     pending: Vec<(Use<'m>, Use<'m>, Path<'m>)>,
     uses: HashSet<(usize, usize)>,
-    /// The remaining number of pairs to compare, including trials. Types with the same name are paired
-    /// once, so only unusual documents reach the limit.
+    /// The remaining number of pairs to compare; trials use `left_to_try`. Types with the same name are
+    /// paired once, so only unusual documents reach the limit.
     left: usize,
     left_to_try: usize,
     /// Whether types with different names have the same layout.
@@ -183,7 +183,7 @@ impl<'m> Walk<'m> {
             }
             (View::Struct(..), _) | (_, View::Struct(..)) => self.streams(base_use, new_use, path),
             _ => {
-                // An enum may have the values of a bool.
+                // An enum with the values 0 and 1 is encoded like a bool.
                 let known = values(self.base, &base);
                 if known.is_none() || known != values(self.new, &new) {
                     self.emit_sent(path, Kind::Form(base, new));

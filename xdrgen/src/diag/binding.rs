@@ -458,7 +458,7 @@ kinds! {
     }
 }
 
-/// A name that the document does not define, and a similar defined name.
+/// A name that the document does not define, and a similar defined name, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
     pub(crate) name: String,

@@ -4,7 +4,7 @@ use super::CHAPTERS;
 
 /// The pages of the kinds of one subject.
 pub(super) struct Chapter {
-    /// The heading and introduction. Empty if it continues an earlier chapter.
+    /// The heading and introduction; empty if the kinds continue an earlier chapter.
     pub(super) text: &'static str,
     /// The codes of the kinds with their comments. The first comment of a code is its page.
     pub(super) pages: &'static [(&'static str, &'static str)],

@@ -103,9 +103,9 @@ kinds! {
 /// The reason why a macro cannot be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Exceeds this number of levels.
+    /// Macros nest more than this number of levels deep.
     TooDeep(usize),
-    /// Exceeds this number of tokens.
+    /// Macros expand to more than this number of tokens.
     TooLong(usize),
     /// `##` creates more than this number of tokens.
     TooManyPasted(usize),

@@ -54,7 +54,7 @@ struct Place<'a> {
     range: Range<usize>,
 }
 
-/// Maximum distance in bytes between two spans of one excerpt. It limits the cost in long documents.
+/// Maximum distance in bytes between two spans of one excerpt, which limits the cost in long documents.
 const NEAR: usize = 4096;
 
 /// Returns the spans in a document, grouped by proximity.

@@ -635,7 +635,7 @@ fn instead(message: String, expected: &Expected, near: &TokenContext) -> Text {
     Text { help: hint(expected, near).map(str::to_owned), ..text }
 }
 
-/// Returns the help for an unexpected token.
+/// Returns the help for an unexpected token, if any.
 fn hint(expected: &Expected, near: &TokenContext) -> Option<&'static str> {
     use Expected::{Arm, Definition, Field, MemberEnd, Name, Procedure, Token, Value, Version};
     Some(match (expected, near.word.as_deref()?) {

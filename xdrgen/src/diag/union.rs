@@ -4,7 +4,7 @@ use super::{Excerpt, Text, text};
 use crate::hir::Selector;
 use crate::source::Span;
 
-/// The types that may select the arm of a union.
+/// The help for an invalid or nonportable discriminant.
 pub(super) const DISCRIMINANTS: &str =
     "a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)";
 

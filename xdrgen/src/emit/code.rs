@@ -88,7 +88,7 @@ impl Code {
         (std::mem::take(&mut self.used), Code { margin: self.margin, ..Code::default() })
     }
 
-    /// Inserts lines, followed by an empty line.
+    /// Inserts lines and an empty line after them, unless there are no lines.
     pub(super) fn insert(&mut self, at: usize, lines: Code) {
         if !lines.out.is_empty() {
             self.out.insert_str(at, &(lines.out + "\n"));
@@ -153,7 +153,7 @@ impl Code {
         }
     }
 
-    /// Adds an empty line before the next item.
+    /// Adds an empty line before the next item, unless the item begins the text or a block.
     pub(super) fn apart(&mut self) {
         if !(self.out.is_empty() || self.out.ends_with("{\n") || self.out.ends_with("\n\n")) {
             self.out.push('\n');
@@ -249,7 +249,7 @@ impl Code {
         self.end();
     }
 
-    /// Ends an arm of a `match`, whose body begins at `body`. If the body does not fit, it gets braces and
+    /// Ends an arm of a `match`, whose body begins at `body`. A body that does not fit gets braces and
     /// separate lines.
     pub(super) fn end_arm(&mut self, body: usize) {
         // The comma may exceed the line length.
@@ -399,7 +399,7 @@ impl<'t> Cutter<'t> {
         Cutter { text, begin, at: 0, breaks }.part().0
     }
 
-    /// Returns the text up to the next comma or bracket, and the break there.
+    /// Returns the pieces up to the next comma or closing bracket, and the break there.
     fn part(&mut self) -> (Vec<Piece<'t>>, Break) {
         let mut pieces = Vec::new();
         while let Some((at, place)) = self.breaks.next() {
@@ -445,7 +445,7 @@ mod tests {
     use super::*;
 
     /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` a list without a trailing comma, `;`
-    /// separates parts, `@` follows an attribute, and `·` precedes a link of a chain.
+    /// separates parts, `@` follows an attribute, and `.` begins a link of a chain.
     fn marked(text: &str, code: &mut Code) {
         for sign in text.chars() {
             match sign {

@@ -19,7 +19,7 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// Returns the known derive of this name.
+    /// Returns the known derive of this name, if any.
     pub(crate) fn named(name: &str) -> Option<Known> {
         [Known::Serde, Known::Arbitrary].into_iter().find(|known| known.name() == name)
     }
@@ -195,7 +195,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the type that an alias refers to.
+    /// Returns a type with its aliases resolved.
     fn resolve_alias<'t>(&'t self, ty: &'t Type) -> &'t Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {

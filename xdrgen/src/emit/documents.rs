@@ -1,17 +1,17 @@
-//! A module for each of several documents.
+//! The modules of documents and namespaces.
 
 use super::Emitter;
 use crate::hash::HashMap;
 use crate::ir::{Item, Module};
 use crate::source::SourceId;
 
-/// A document with its own module.
+/// A document or namespace with its own module.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) source: SourceId,
     /// The module's name.
     pub(crate) ident: String,
-    /// The document's name, as shown in files.
+    /// The name of the document or namespace, as shown in files.
     pub(crate) name: String,
     /// The items in order.
     pub(crate) items: Vec<Item>,

@@ -56,7 +56,8 @@ impl Emitter<'_> {
         text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`][]: `{name}`")));
     }
 
-    /// Shows a call of the first procedure with arguments. The example compiles without a transport.
+    /// Shows a call of the first procedure with arguments, if any. The example compiles without a
+    /// transport. Borrowed output has no example.
     fn example(&self, package: &Package, text: &mut Vec<String>) {
         let versions =
             self.module.programs.iter().flat_map(|program| {
@@ -134,7 +135,7 @@ let result = client.{method}(&{parameter}).await?;
         }
     }
 
-    /// Returns the path to the module of a program's document.
+    /// Returns the path to the module of a program's document; empty if all items are in one module.
     fn path_to(&self, program: &Program) -> String {
         let home = self.home(program.source);
         home.map_or_else(String::new, |home| format!("{}::", home.ident))

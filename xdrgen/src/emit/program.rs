@@ -113,7 +113,7 @@ impl Emitter<'_> {
         !self.is_borrowed() && result.is_some_and(|result| !result.items.count.fits(WRITE_CHUNKS))
     }
 
-    /// Writes the function that overrides the bounds of the result type, if the binding narrows them.
+    /// Writes the function that overrides the bounds of the result type, if the binding bounds the reply.
     fn reply_bounds(&self, reply: &ReplyBounds, code: &mut Code) {
         let sums = [(".with_item", &reply.item), (".with_whole", &reply.whole)];
         let sums = || sums.into_iter().filter_map(|(name, sum)| Some((name, sum.as_ref()?)));

@@ -118,7 +118,7 @@ impl Emitter<'_> {
         code.close(")]").end();
     }
 
-    /// Writes the attributes of a field for additional derives.
+    /// Writes the attributes of a field: those of its encoding, and those of additional derives.
     fn field_attributes(&self, field: &Field, placement: Placement, code: &mut Code) {
         // The types of borrowed arrays include these properties.
         let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
@@ -268,7 +268,7 @@ fn conversion(
     });
 }
 
-/// Writes `Default` for a union whose initial arm has a payload.
+/// Writes `Default` for a union whose initial arm has a payload or stores the discriminant.
 fn default_arm(ty: &TypeDef, arm: &Arm, code: &mut Code) {
     code.begin().add(["impl", parameter(ty), " ::core::default::Default"]);
     code.end_impl(|code| _ = code.add([&ty.ident, parameter(ty)]));

@@ -10,7 +10,7 @@ use crate::source::{SourceId, Span, narrow};
 /// Unmarked lines that are read as XDR, and findings about them.
 #[derive(Default)]
 pub(super) struct Gaps {
-    /// The line numbers, in order.
+    /// The indices of the lines, in order.
     pub(super) lines: Vec<usize>,
     pub(super) found: Vec<Diagnostic>,
 }

@@ -111,7 +111,7 @@ fn is_header(line: &str) -> bool {
     (numbered || line.starts_with("Internet-Draft") || line.starts_with("INTERNET-DRAFT")) && dated()
 }
 
-/// Returns true if a document looks like an RFC: it has page breaks or an RFC's headings.
+/// Returns true if a document has page breaks, `Request for Comments:` or `Internet-Draft`.
 pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
     lines.iter().any(|line| line.page_break)
         || document.contains("Request for Comments:")
@@ -147,7 +147,7 @@ pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
     sections
 }
 
-/// Returns the heading in a line: a section number at the start of the line, then a title.
+/// Returns the heading in a line, if any: a section number at the start of the line, then a title.
 pub(crate) fn heading(line: &str) -> Option<&str> {
     // The first byte excludes most lines.
     if !line.starts_with(|c: char| c == '#' || c.is_ascii_digit() || c.is_ascii_uppercase()) {

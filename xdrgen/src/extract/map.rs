@@ -11,7 +11,7 @@ struct Run {
     text: u32,
     /// The first byte in the document.
     document: u32,
-    /// The length in bytes. Inserted text after the run maps to the run's last byte.
+    /// The length in bytes. Text after the run that is not in the document maps to the run's end.
     length: u32,
 }
 

@@ -11,13 +11,13 @@ use crate::diag::{Diagnostic, Note, SyntaxKind};
 use crate::keywords::{begins_definition, misspelt_keyword};
 use crate::source::{SourceId, Span, narrow};
 
-/// A definition: its lines, including comments before it, and its name.
+/// The lines of a definition, including a comment before it.
 struct Found {
     /// The first line, which may be a comment.
     first: usize,
     /// The line after the last one.
     last: usize,
-    /// The end of the definition in its last line, in bytes.
+    /// The offset of the definition's end in the document.
     end: usize,
     /// The indentation in bytes.
     indent: usize,
@@ -71,7 +71,7 @@ pub(super) fn indented(
     builder.finish(Form::Indented, sections, scan.diagnostics)
 }
 
-/// Copies lines, without page breaks and without the indentation that all of them share.
+/// Copies lines, without page breaks and without the indentation of the definition.
 fn copy(builder: &mut Builder<'_>, lines: &[Line], found: &Found) {
     for line in lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.page_break)
     {
@@ -237,7 +237,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns the first line of the comment directly above a line, but not above `free`.
+    /// Returns the first line of the comment directly above a line, if any. Searches no line above `free`.
     fn comment_before(&self, line: usize, free: usize) -> Option<usize> {
         let above = (free..line).rev();
         let last = above.clone().find(|above| !self.text(*above).trim().is_empty())?;

@@ -6,8 +6,8 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns about such conditions after the first `#include`. Names defined by `-D` or by the document
-/// itself are exempt.
+/// Warns about each such name once per document, in conditions after the first `#include`. Names defined
+/// by `-D` or earlier in the document itself are exempt.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

@@ -7,7 +7,8 @@ use crate::sizes::layout::Layouts;
 
 /// Bounded opaque data of at most this many bytes is stored in place.
 const SMALL: u32 = 128;
-/// Plain data of at most this many bytes on the wire is `Copy`.
+/// Plain data of at most this many bytes is `Copy`. Counts bytes in memory for borrowed output, otherwise
+/// bytes on the wire.
 const COPIED: u64 = 128;
 /// Maximum length of an array that implements `Default` in Rust.
 const DEFAULT_ARRAY: u32 = 32;
@@ -228,7 +229,7 @@ impl Memory {
 }
 
 /// The types that each type contains in place, including optional ones. There are no cycles, since every
-/// cycle contains a box.
+/// cycle contains a box or an array.
 pub(crate) struct Held(Graph);
 
 impl Held {

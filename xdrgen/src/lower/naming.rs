@@ -68,7 +68,7 @@ impl<'f> Naming<'f> {
         Naming { names, data, found, scopes: HashMap::default() }
     }
 
-    /// Returns the namespace of a name.
+    /// Returns the names in use in the namespace of a name.
     fn scope(&mut self, name: &str) -> &mut Scope {
         let (names, data) = (self.names, self.data);
         self.scopes.entry(namespace::split(name).0.to_owned()).or_insert_with(|| Scope {
@@ -145,7 +145,7 @@ impl<'f> Naming<'f> {
         if taken(&name) {
             name.push_str("_x");
         }
-        // If this name is also in use, it gets a number.
+        // If this name is also in use, the module gets underscores or a number.
         let (module, clash) = scope.versions.take(names::snake(&name), &name);
         let ident = names.of_type(&name);
         match (clash, module.rsplit_once('_')) {

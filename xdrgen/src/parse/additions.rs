@@ -41,7 +41,7 @@ pub(crate) fn find(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns the block whose first comment contains the phrase directly before `at`.
+/// Returns the block whose first comment contains the phrase directly before `at`, if any.
 fn block(text: &str, at: usize) -> Option<Block> {
     let rest = text.get(at..)?;
     let end = rest
@@ -74,7 +74,7 @@ fn block(text: &str, at: usize) -> Option<Block> {
     None
 }
 
-/// Returns the last word of ` enum NAME`, `NAME` or ` the union NAME:`.
+/// Returns the range of `NAME` in ` enum NAME`, `NAME` or ` the union NAME:`; `None` for other text.
 fn name(text_between: &str) -> Option<Range<usize>> {
     let mut found = None;
     let mut at = 0;
@@ -127,7 +127,7 @@ impl Block {
         }
     }
 
-    /// Warns about a comment inside the lines: for other compilers, it ends the enclosing comment.
+    /// Warns about a comment inside the lines: for other compilers, its end also ends the outer comment.
     pub(crate) fn nested(&self, extract: &Extract) -> Option<Diagnostic> {
         let at = self.inside.start + extract.text.get(self.inside.clone())?.find("/*")?;
         let place = |at: usize| extract.map.span(narrow(at)..narrow(at + 2));

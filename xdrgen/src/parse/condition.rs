@@ -61,7 +61,7 @@ impl Conditions {
         self.defined.insert(name.to_owned(), value);
     }
 
-    /// Processes a directive. Directives other than conditions (`include`, `pragma`) do not concern XDR.
+    /// Processes a condition or an `#undef`. Other directives, such as `include`, do not affect conditions.
     pub(crate) fn directive(&mut self, word: &str, argument: &str, place: Range<u32>) {
         match word {
             "ifdef" | "ifndef" | "if" => {

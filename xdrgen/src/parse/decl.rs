@@ -211,7 +211,7 @@ fn unsigned(signed: Scalar) -> Scalar {
     }
 }
 
-/// `struct name`, `union name`, `enum name`: the name of an external definition.
+/// The name after `struct`, `union` or `enum`, which refers to a separate definition
 fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
     let (rest, name) = path(input)?;
     if matches!(rest.word(0), "{" | "switch") {

@@ -105,7 +105,7 @@ fn gaps(context: &Context<'_>) -> Vec<u32> {
     found.map(|found| found.span.start).collect()
 }
 
-/// Maximum length of the qualified name of a namespace.
+/// Maximum length in bytes of the qualified name of a namespace.
 const MAX_PATH: usize = 255;
 
 /// The namespaces of a document.
@@ -204,7 +204,7 @@ pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
     }
 }
 
-/// definition; also returns its last token
+/// definition; also returns the index of its last token
 pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)> {
     let (rest, kind) = match input.word(0) {
         "const" => constant_def(input)?,

@@ -7,7 +7,7 @@ const MAX_DEPTH: usize = 64;
 
 /// The values of the names in an expression.
 pub(crate) trait Names {
-    /// Returns the value of a name.
+    /// Returns the value of a name; `None` if the name has no value.
     fn value(&self, name: &str) -> Option<i128>;
 
     /// Returns whether a name is defined; `None` if `defined` is not available.

@@ -206,7 +206,7 @@ fn next_definition(rest: &str) -> usize {
 }
 
 /// Returns the position where another comment begins inside a comment, after a space or at the start of a
-/// line.
+/// line, if any.
 fn begins_inside(comment: &str) -> Option<usize> {
     let is_parted = |at: &usize| {
         comment.get(..*at).is_some_and(|before| before.len() > 2 && before.ends_with(char::is_whitespace))

@@ -46,7 +46,7 @@ struct Macro<'a> {
 /// A use of a macro and its expansion.
 pub(super) struct Expanded<'a> {
     pub(super) tokens: Result<Vec<&'a str>, Fault>,
-    /// The length of its arguments in bytes.
+    /// The length in bytes of the arguments after the macro's name.
     pub(super) length: usize,
     /// The position of the macro's name in its `#define`.
     pub(super) place: usize,
@@ -84,7 +84,8 @@ impl<'a> Macros<'a> {
         self.known.remove(name);
     }
 
-    /// Expands the name of a macro. If the macro has parameters, its arguments must follow in `rest`.
+    /// Expands a macro with the arguments at the start of `rest`. Returns `None` if `name` is not a macro, or
+    /// if its arguments are missing.
     pub(super) fn expand(&mut self, name: &'a str, rest: &'a str) -> Option<Expanded<'a>> {
         let found = self.known.get(name)?;
         let place = found.place;

@@ -74,8 +74,8 @@ fn continues_after_brace(context: &Context<'_>, error: Syntax) -> bool {
         && before.is_some_and(|before| before.text == "}")
 }
 
-/// Returns true if a token belongs to the rest of a broken definition: the token begins no definition, or
-/// is in the middle of a line.
+/// Returns true if a token belongs to the rest of a broken definition: a symbol, a number, a word after
+/// `=`, or a word in the middle of a line that begins no definition.
 pub(crate) fn is_rest_of_broken(context: &Context<'_>, at: usize) -> bool {
     let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
     context.token(at).is_some_and(|token| match token.kind {
@@ -159,7 +159,8 @@ fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic
     SyntaxKind::NoCloseBrace { open, of }.at(context.position_after(next))
 }
 
-/// Returns a word that resembles an expected keyword: at the error, or at the start of the declaration.
+/// Returns the index of a word that resembles an expected keyword, and the keyword, if any. The word is at
+/// the error, or at the start of the declaration.
 fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize, &'static str)> {
     let keywords: &[&str] = match error.reason {
         Reason::Expected(Expected::Token(keyword), []) => &[keyword],
@@ -193,8 +194,8 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
 const BEGIN_TYPE: &[&str] =
     &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
 
-/// Returns the keyword that differs from a word by one letter: inserted, missing, replaced, or swapped
-/// with the next.
+/// Returns the keyword that a word probably stands for, if any: the word differs from the keyword only in
+/// case, or by one letter.
 fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Option<&'static str> {
     let word = context.token(at).filter(|token| token.kind == Kind::Word && !is_keyword(token.text))?.text;
     if word.len() < 3 || word.len() > 12 || keywords.contains(&word) {

@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Word,
     /// A number.
     Number,
-    /// Text that begins like a number.
+    /// Text that begins like a number, but is not a valid number.
     Malformed,
     /// Text in quotation marks, which only rpcgen supports.
     Text,
@@ -71,7 +71,7 @@ pub(crate) struct Comment<'a> {
 /// A line that is not XDR, but whose contents matter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OtherLine<'a> {
-    /// `%text`
+    /// `%text` without the `%`, or a preprocessor line.
     PassThrough(&'a str),
     /// `#define NAME value`: the name, its replacement text, and its number, if it is one.
     Define(Piece<'a>, Piece<'a>, Option<i128>),

@@ -26,7 +26,7 @@ pub(crate) struct Context<'a> {
     pub(crate) text: &'a str,
     pub(crate) map: &'a Map,
     pub(crate) lexed: &'a Lexed<'a>,
-    /// True if prose may follow a definition. A missing last `;` is then accepted.
+    /// True if prose may follow a definition. A missing last `;` then does not break the definition.
     pub(crate) prose: bool,
     /// True if the document is published and cannot be corrected: obvious mistakes are read as intended.
     pub(crate) published: bool,
@@ -51,8 +51,8 @@ impl<'a> Context<'a> {
         Span { source: self.map.source(), start, end: end.max(start) }
     }
 
-    /// Returns the position of one character after a token, for missing text. Before the first token,
-    /// returns that token's position.
+    /// Returns the position of one character after the token before `at`, for missing text. Returns the
+    /// first token's position if no token precedes it.
     pub(crate) fn position_after(&self, at: usize) -> Span {
         let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
         let end = token.place.1;

@@ -52,7 +52,7 @@ impl<'a> CLines<'a> {
         self.includes.contains_key(&document)
     }
 
-    /// Returns the possible origin of an undefined name.
+    /// Returns the possible origin of an undefined name, if any.
     pub(crate) fn origin(&self, name: &Identifier) -> Option<Origin> {
         if let Some(hidden) = self.hidden.get(name.name.as_str()) {
             return Some(Origin::Hidden((*hidden).clone()));

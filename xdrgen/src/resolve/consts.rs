@@ -18,7 +18,7 @@ pub(crate) struct Consts {
     explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
 }
 
-/// An undefined name.
+/// The meaning of a name that no document defines.
 enum Undefined<'a> {
     /// The value of a built-in name; `None` if the name is invalid, which has been reported.
     Number(Option<i128>),

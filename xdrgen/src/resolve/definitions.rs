@@ -85,7 +85,7 @@ impl<'a> Resolver<'a> {
         self.hir.order = self.order.iter().map(|(_, item)| *item).collect();
     }
 
-    /// Records the definition in the new findings about it.
+    /// Records the name of a definition in the findings that its resolution added.
     fn report_within(&mut self, definition: &Definition, (found, unresolved): (usize, usize)) {
         let name = || defined_name(definition).map(|name| name.name.clone());
         let found = self.found.kept.iter_mut().skip(found).map(|one| &mut one.within);
@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
         self.place(id, body);
     }
 
-    /// Returns true if a definition or the prelude has a type of this name.
+    /// Returns true if a document or the prelude defines a type with this name.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
     }
@@ -209,8 +209,8 @@ impl<'a> Resolver<'a> {
         Some(Body::Struct(fields))
     }
 
-    /// Resolves a declaration to a field; `None` for `void`. A body in place becomes a type named after
-    /// `path`.
+    /// Resolves a declaration to a field; `None` for `void` and for an invalid type. A body in place becomes
+    /// a type named after `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declaration.name.as_ref()?;
         // A body within a typedef is the element or the target of the typedef.
@@ -276,7 +276,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Resolves a type name: an external type, a definition, or a common typedef.
+    /// Resolves a type name: an external type, a definition, a predefined name, or an erratum.
     fn named(&mut self, name: &Identifier) -> Option<Type> {
         if self.known.externs.contains_key(&name.name) {
             return Some(Type::Extern(name.name.clone()));

@@ -26,7 +26,7 @@ struct Omission<'a> {
     omitted: HashSet<*const Definition>,
     /// Findings about the omitted definitions.
     found: Vec<Diagnostic>,
-    /// The remaining errors.
+    /// The findings about other definitions.
     kept: Vec<Diagnostic>,
     /// Names whose definitions are omitted.
     omitted_names: HashSet<Name>,
@@ -172,7 +172,7 @@ impl<'a> Omission<'a> {
         }
     }
 
-    /// Returns the names used in a definition, in a deterministic order.
+    /// Returns the names that a definition defines, in a deterministic order.
     fn names_of(&self, definition: &Definition) -> Vec<Name> {
         let mut defined = Defined::default();
         defined.add(definition);
@@ -218,7 +218,7 @@ impl<'a> Omission<'a> {
             .is_some_and(|definition| !self.is_omitted(definition))
     }
 
-    /// Returns the document and the definition at a position.
+    /// Returns the document and the definition at a position, if any.
     fn definition(
         &self,
         documents: &'a [Document<'a>],
@@ -250,7 +250,7 @@ impl<'a> Omission<'a> {
         std::iter::once(first).chain(others).find(defines).or(Some(first))
     }
 
-    /// Removes omitted definitions from the protocol, and drops their findings.
+    /// Removes omitted definitions from the protocol, and drops the warnings about them.
     fn remove_from(&mut self, hir: &mut Hir) {
         let mut kept = std::mem::take(&mut self.kept);
         let is_omitted =
@@ -285,5 +285,5 @@ impl<'a> Omission<'a> {
     }
 }
 
-/// Maximum number of examined definitions that end before a position.
+/// Maximum number of definitions examined for one position.
 const NEAR: usize = 1000;

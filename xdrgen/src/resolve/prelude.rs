@@ -80,8 +80,8 @@ typedef opaque des_block[8];
 const MAXNETNAMELEN = 255;
 ";
 
-/// Returns the scalar type for an alias such as `int32_t`. XDR's smallest integer has four bytes. Narrower
-/// integers are sent as four bytes, and their range is checked.
+/// Returns the scalar type for an alias such as `int32_t`, if any. XDR's smallest integer has four bytes.
+/// Narrower integers are sent as four bytes, and their range is checked.
 pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     Some(match name {
         "int32_t" | "int32" | "s_int" | "enum_t" => Scalar::Int,
@@ -104,7 +104,7 @@ pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     })
 }
 
-/// Returns the value of a built-in name.
+/// Returns the value of a built-in name; `None` for other names.
 pub(crate) fn built_in(name: &str) -> Option<i128> {
     match name {
         "TRUE" | "true" => Some(1),
@@ -125,7 +125,7 @@ impl Prelude {
         Prelude(named.collect())
     }
 
-    /// Returns the definition of a name, with a given position.
+    /// Returns the definition of a name with a given position, if the prelude defines the name.
     pub(crate) fn definition(&self, name: &str, place: Span) -> Option<Definition> {
         parsed(self.0.get(name)?, place).pop()
     }

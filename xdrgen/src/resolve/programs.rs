@@ -170,7 +170,7 @@ impl<'a> Resolver<'a> {
         fits
     }
 
-    /// Returns true if both name and number are new. Reports a duplicate.
+    /// Returns true if the name is new and the number is valid and new. Reports a duplicate.
     fn is_new(
         &mut self,
         name: &'a Identifier,

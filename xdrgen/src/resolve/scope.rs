@@ -23,7 +23,7 @@ use crate::source::{SourceId, Span, Trust, narrow};
 pub(crate) struct Named<'a> {
     pub(crate) span: Span,
     pub(crate) source: ValueSource<'a>,
-    /// True if it is the number of a program, a version or a procedure.
+    /// True if the value is the number of a program, a version or a procedure.
     pub(crate) of_program: bool,
 }
 
@@ -33,7 +33,8 @@ pub(crate) enum ValueSource<'a> {
     Member(&'a EnumBody, u32),
 }
 
-/// The meanings of names in a run. The first definition of a name takes effect.
+/// The meanings of names in a run. The first definition of a name takes effect, except if a later document
+/// extends the definition or a published document repeats it.
 #[derive(Default)]
 pub(crate) struct Scope<'a> {
     /// The effective definitions, in the order of the documents.
@@ -121,7 +122,7 @@ impl<'a> Scope<'a> {
         self.missing(Space::Type, name, reason)
     }
 
-    /// Returns an undefined name of a constant.
+    /// Returns an undefined name of a constant, with a similar name or a possible origin.
     pub(crate) fn missing_value(&self, name: &Identifier) -> Unresolved {
         let near = self.value_like(&name.name).map(str::to_owned);
         self.missing(Space::Value, name, near.map_or(Reason::Unknown, Reason::Like))
@@ -132,7 +133,7 @@ impl<'a> Scope<'a> {
         Unresolved { origin, ..Unresolved::new(space, name.clone(), reason) }
     }
 
-    /// Returns the position of a name in its definition.
+    /// Returns the position of a name in its definition, if the name is defined.
     pub(crate) fn definition_of(&self, space: Space, name: &str) -> Option<Span> {
         match space {
             Space::Type => self.types.get(name).map(|ty| place(ty)),
@@ -140,14 +141,14 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns true if a name refers to a part of a definition.
+    /// Returns true if a name refers to a definition or to a part of the definition.
     pub(crate) fn means(&self, space: Space, name: &str, definition: &Definition) -> bool {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
 
-    /// Returns the correction of an undefined name in a published document: the only name that differs by
-    /// one letter. If the name may be from another document, the correction is the only local name that
-    /// differs by a short prefix.
+    /// Returns the correction of an undefined name in a published document, if any: the only name that
+    /// differs by one letter. If the name may be from another document, the correction is the only local
+    /// name that differs by a short prefix.
     pub(crate) fn intended_name<'c>(
         &self,
         name: &Identifier,
@@ -313,7 +314,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The names of programs, versions and procedures are also constants (RFC 5531 section 12.3).
+    /// Defines the names of programs, versions and procedures as constants (RFC 5531 section 12.3).
     fn define_numbers(&mut self, program: &'a ProgramDef) {
         let mut define = |name: &'a Identifier, number: &'a Value| {
             self.values.entry(&name.name).or_insert(Named {
@@ -365,7 +366,7 @@ impl<'a> Scope<'a> {
         self.values.keys().copied()
     }
 
-    /// Returns the type name most similar to `name`. Requires a closer match for the definition that
+    /// Returns the type name most similar to `name`, if any. Requires a closer match for the definition that
     /// contains `name`, and if another document may define `name`.
     pub(crate) fn type_like(&self, name: &Identifier) -> Option<&'a str> {
         let length = name.name.len();
@@ -379,14 +380,14 @@ impl<'a> Scope<'a> {
         near.flatten().filter(|near| !others || distance(&name.name, near) * 5 <= length)
     }
 
-    /// Returns the name of a constant or member that is most similar to `name`.
+    /// Returns the name of a constant or member that is most similar to `name`, if any.
     pub(crate) fn value_like(&self, name: &str) -> Option<&'a str> {
         let constants = ["TRUE", "FALSE"].into_iter().filter(|_| name.len() > 2);
         let like = || nearest(name, self.values.keys().copied()).or_else(|| near(name, 1, constants));
         self.may_look().then(like).flatten()
     }
 
-    /// Returns the candidate that is most similar to `name`.
+    /// Returns the candidate that is most similar to `name`, if any.
     pub(crate) fn like<'c>(&self, name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
         self.may_look().then(|| nearest(name, candidates)).flatten()
     }

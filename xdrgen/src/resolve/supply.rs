@@ -241,7 +241,7 @@ impl Macros {
         Some(Definition { kind, span, docs: Vec::new(), section: None, text })
     }
 
-    /// Returns the value of a constant or a macro.
+    /// Returns the value of a constant or a macro, if it can be computed.
     fn number(&self, name: &str, chain: usize) -> Option<i128> {
         if let Some(number) = self.numbers.get(name) {
             return Some(*number);

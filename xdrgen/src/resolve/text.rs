@@ -103,7 +103,7 @@ pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
     format!("{result} {}({arguments}) = {};", procedure.name.name, value(&procedure.number))
 }
 
-/// Returns a value as written.
+/// Returns a value as a decimal number or a name.
 pub(crate) fn value(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Literal { value, .. } => value.to_string().into(),

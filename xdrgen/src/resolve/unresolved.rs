@@ -17,9 +17,9 @@ pub(crate) struct Unresolved {
     pub(crate) name: String,
     pub(crate) span: Span,
     pub(crate) reason: Reason,
-    /// Another possible origin of its definition.
+    /// A possible origin of the definition, for the help.
     pub(crate) origin: Option<Origin>,
-    /// The definition that uses it.
+    /// The definition that uses the name.
     pub(crate) within: Option<String>,
 }
 
@@ -37,13 +37,13 @@ pub(crate) enum Reason {
     Unknown,
     /// An erratum of a published document, with the intended name.
     Erratum(String),
-    /// Its definition is omitted.
+    /// The definition of the name is omitted.
     Omitted,
     /// A value's name where a type is expected, with the position of the value.
     IsValue(Span),
     /// A type of another language, with its equivalent in XDR.
     ForeignType(&'static str),
-    /// A defined name is similar to it.
+    /// A defined name is similar.
     Like(String),
     /// A built-in type has a similar name.
     LikeBuiltIn(&'static str),
@@ -60,7 +60,7 @@ pub(crate) enum Origin {
     Included(Vec<String>),
 }
 
-/// The types that need no definition.
+/// Types that need no definition, for suggestions.
 pub(crate) const BUILT_IN: &[&str] = &[
     "bool",
     "char",

@@ -89,7 +89,7 @@ impl fmt::Display for Bound {
 pub struct Message {
     /// The maximum size of the arguments or the result, without headers.
     pub whole: Bound,
-    /// The size without eligible items.
+    /// The maximum size without headers and eligible items.
     pub reduced: Bound,
     /// The chunks that the largest message needs.
     pub needs: Needs,
@@ -170,7 +170,7 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
 }
 
 /// Returns a size that exceeds the maximum length of a chunk: of an item of the longest reply, or of that
-/// reply without its items. Returns `None` if the bound depends on the arguments of a call.
+/// reply without its items. Returns `None` if no size does, or if a bound depends on the arguments.
 pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let mut sums = procedure.reply.item.iter().chain(&procedure.reply.whole);
     if sums.any(|sum| !sum.fields.is_empty()) {
@@ -239,8 +239,8 @@ fn room(inline: u32, header: u64, chunks: u64) -> Option<u64> {
     u64::from(inline).checked_sub(chunks.checked_mul(CHUNK)?.checked_add(header)?)
 }
 
-/// Returns how a call is sent: inline, with items in Read chunks, or in a Position-Zero Read chunk. Its
-/// header includes the chunks offered for the reply.
+/// Returns how a call is sent: inline, with items in Read chunks, or in a Position-Zero Read chunk. The
+/// call's header includes the chunks offered for the reply.
 fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Message {
     let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
         + if reply.long { REPLY_CHUNK } else { 0 };
@@ -306,7 +306,7 @@ fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     reply
 }
 
-/// Narrows a bound. Prefers a number to a sum over arguments, and a sum to no bound.
+/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. A sum over arguments stays.
 fn narrow(bound: &mut Bound, to: &Bound) {
     *bound = match (&*bound, to) {
         (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),

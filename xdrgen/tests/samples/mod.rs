@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use rpcrdma_xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, TypeId, Union};
 
-/// The imports of the tests of all modules.
+/// The code that the tests of all modules share.
 pub(crate) const SUPPORT: &str = include_str!("support.rs");
 
 /// The path of the support code. Nothing is imported, since a document's type may have any name.
@@ -70,8 +70,8 @@ fn sample(field: &Field) -> String {
     }
 }
 
-/// Returns any arm with any of its labels. Once the budget is spent, selects an arm without a payload, if
-/// there is one.
+/// Returns an expression that selects any arm with any of its labels, and the number of choices. Once the
+/// budget is spent, the expression selects an arm without a payload, if there is one.
 fn union_value(module: &Module, ty: &TypeDef, union: &Union) -> (String, usize) {
     let mut values: Vec<(bool, String)> = Vec::new();
     for arm in &union.arms {

@@ -188,7 +188,7 @@ pub fn at_most<T: Sample>(dice: &mut Dice, max: u32) -> Vec<T> {
     (0..dice.count(max)).map(|_| T::sample(dice)).collect()
 }
 
-/// The tests of a type. All other code is generic and is therefore compiled once.
+/// The functions for one type. All other code uses these pointers, is not generic, and is compiled once.
 pub struct Codec {
     name: &'static str,
     choices: usize,
@@ -271,7 +271,8 @@ fn bears_endless_words(codec: &Codec) {
     }
 }
 
-/// Decoding allocates in proportion to the input, regardless of its counts. Accepted input round-trips.
+/// Asserts that decoding allocates in proportion to the length of the input, regardless of its counts, and
+/// that accepted input round-trips.
 fn bears(codec: &Codec, bytes: &[u8]) {
     let mut result = None;
     let used = measure(|| result = Some((codec.reencode)(bytes)));

@@ -117,7 +117,7 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Processes a `#define`: a constant if the value is a number or a name, otherwise a line for C.
+    /// Processes a `#define`: a constant if the value is a number or a name, otherwise a macro or a C line.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };
@@ -224,8 +224,8 @@ impl<'a> Lexer<'a, '_> {
         self.fresh = false;
     }
 
-    /// Returns the value of an expression at the start of some tokens, and the number of its tokens. A
-    /// single token is not an expression.
+    /// Returns the number of tokens and the value of an expression at the start of some tokens, if the token
+    /// `before` allows a value. A single token is not an expression.
     fn computed(&self, before: &str, tokens: &[&str]) -> Option<(usize, i128)> {
         if !matches!(before, "[" | "<" | "=" | "case") {
             return None;
@@ -257,7 +257,7 @@ fn is_pragma(rest: &str) -> bool {
     })
 }
 
-/// Returns the range of the name that a line defines.
+/// Returns the range of the name that a line defines, if any.
 fn hidden_name(line: &str) -> Option<Range<usize>> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !begins_definition(line) {
@@ -275,7 +275,7 @@ fn hidden_name(line: &str) -> Option<Range<usize>> {
 }
 
 impl Placed<'_> {
-    /// Returns the document that an `#include "name"` names, and the position of the name.
+    /// Returns the name in `#include "name"` and its position; `None` for a C file or another line.
     pub(crate) fn included(&self, map: &Map) -> Option<(String, Span)> {
         let OtherLine::PassThrough(line) = self.line else { return None };
         let rest = line.strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
