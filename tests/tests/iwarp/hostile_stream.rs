@@ -227,7 +227,7 @@ const RULES: &[Case] = &[
 ];
 
 /// Requirement: R008, R344, R351, R363, R364, R368, H12, H49, H50, H51, H53, H54, H55, H56, H57, H58, R384
-/// Requirement: R473, R509, R517, R530, R554, R555, R559, R627, R638, R640, R642, R665, R667, R673
+/// Requirement: R469, R473, R509, R517, R530, R554, R555, R559, R627, R638, R640, R642, R665, R667, R673
 #[tokio::test]
 async fn violations_of_stream_rules_are_rejected() {
     run(RULES).await;
