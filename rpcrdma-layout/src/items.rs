@@ -83,10 +83,12 @@ mod tests {
 
     const ITEM: Items = Items::one(Size::Bounded(9));
 
+    /// Requirement: R107
     #[test]
     fn a_struct_holds_the_sum_and_a_union_the_most() {
         let two = ITEM.and(Items::one(Size::Bounded(3)));
         assert_eq!(two, Items { count: Size::Bounded(2), largest: Size::Bounded(9) });
+        assert_eq!(Items::one(Size::Bounded(3)).and(ITEM), two);
         assert_eq!(two.or(ITEM), two);
         assert_eq!(ITEM.times(4).count, Size::Bounded(4));
         assert_eq!(ITEM.array(u32::MAX).count, Size::Unbounded);

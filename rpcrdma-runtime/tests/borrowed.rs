@@ -157,12 +157,17 @@ fn truncations_and_impossible_counts_are_errors() {
     assert!(matches!(error.kind(), ErrorKind::TooLong { .. }));
 }
 
+/// Requirement: R333
 #[test]
 fn bounds_hold_in_both_directions() {
     let long = [0u8; 9];
     let error = xdr::to_bytes(&OpaqueRef::<8>::new(&long)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLong { len: 9, max: 8 });
     let bytes = xdr::to_bytes(&OpaqueRef::<9>::new(&long)).unwrap();
+    let error = xdr::from_slice::<OpaqueRef<'_, 8>>(&bytes).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLong { len: 9, max: 8 });
+    let error = xdr::to_bytes(&StringRef::<8>::from("123456789")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLong { len: 9, max: 8 });
     let error = xdr::from_slice::<StringRef<'_, 8>>(&bytes).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLong { len: 9, max: 8 });
     let error = xdr::to_bytes(&ArrayRef::<u32, 1>::new(&[1, 2])).unwrap_err();

@@ -322,6 +322,7 @@ proptest! {
     }
 }
 
+/// Requirement: R333
 #[test]
 fn bounds_are_exact() {
     for (len, good) in [(8, true), (9, true), (10, false)] {

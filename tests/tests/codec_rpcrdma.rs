@@ -37,6 +37,11 @@ fn golden(header: &Header, expected: &[u32]) {
     let payload: &[u8] =
         if matches!(header.body, Body::Msg(_)) { b"\x12\x34\x56\x78\0\0\0\x01body" } else { b"" };
     let whole: Bytes = [&encoded[..], payload].concat().into();
+    for payload in [payload, &[7; 2000]] {
+        let payload = Bytes::copy_from_slice(payload);
+        let message = header.clone().with_payload(Some(payload.clone())).concat();
+        assert_eq!(message, [encoded.clone(), payload].concat());
+    }
     let is_call = !matches!(header.body, Body::Error(_));
     let is_reply = !matches!(&header.body, Body::Msg(lists) | Body::NoMsg(lists) if !lists.reads.is_empty());
     let decoded = (header.clone(), Bytes::copy_from_slice(payload));

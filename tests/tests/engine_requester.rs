@@ -314,8 +314,9 @@ fn h75_duplicate_completions_are_ignored() {
     let mut peer = Peer::new();
     let lists = peer.lists(7, offering(7, &[100], Some(2000)));
     assert!(lists.reply.is_some() && peer.exposed.len() == 2);
-    // Repeats every completion of past and future work.
-    for token in (0..40).map(Token) {
+    // Completions of a call with another XID, of both regions of this call, and of its Send.
+    let own = |region: u64| Token(7 << 24 | region);
+    for token in (0..40).map(Token).chain([own(0), own(1), own((1 << 24) - 1)]) {
         let segment = Segment { handle: 1, length: 9, offset: 0 };
         let memory = || Memory::Source(Bytes::from_static(b"not of this call"));
         for again in [
@@ -333,6 +334,7 @@ fn h75_duplicate_completions_are_ignored() {
     assert!(peer.sent.is_empty() && peer.events.is_empty() && peer.closed.is_none());
     peer.receive(answer(7));
     peer.outcome().expect("a reply");
+    assert!(peer.exposed.is_empty(), "R201: every region was fenced");
     peer.receive(answer(7));
     for _ in 0..2 {
         let closed = Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() };
@@ -346,6 +348,7 @@ fn h75_duplicate_completions_are_ignored() {
     );
 }
 
+/// Requirement: R201
 #[test]
 fn r200_a_reply_is_delivered_once_all_memory_is_fenced() {
     let mut peer = Peer::new();
@@ -368,7 +371,7 @@ fn r200_a_reply_is_delivered_once_all_memory_is_fenced() {
 
 /// The check covers all data that the peer writes until the memory is invalidated.
 ///
-/// Requirement: R263
+/// Requirement: R201, R263
 #[test]
 fn a_reply_chunk_is_checked_after_it_is_fenced() {
     let good = rpc_reply(1, 8);
@@ -464,10 +467,18 @@ fn r120_a_call_that_does_not_fit_uses_a_position_zero_chunk() {
     let Body::NoMsg(lists) = header.body else { panic!("long") };
     assert!(payload.is_empty(), "R131");
     assert_eq!(lists.reads.len(), 1);
-    assert_eq!(lists.reads[0].position, 0, "R121");
+    assert_eq!(lists.reads[0].position, 0);
     assert_eq!(peer.read(&lists.reads[0].segment), unreduced, "R133: padding included");
     peer.receive(answer(1));
     assert_eq!(peer.outcome().expect("a reply").traffic.position_zero, unreduced.len() as u64);
+}
+
+#[test]
+fn r121_every_segment_of_a_long_call_has_position_zero() {
+    let mut peer = Peer::with(Config { max_segment: 700, ..Config::default() });
+    let lists = peer.lists(1, with_items(1, 1200, &[(12, 2001)]));
+    let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
+    assert_eq!(reads, [(0, 700), (0, 700), (0, 700), (0, 700), (0, 412)]);
 }
 
 #[test]

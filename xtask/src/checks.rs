@@ -39,7 +39,7 @@ pub(crate) const CHECKS: &[Step] = &[
 const MINUTES: u64 = 20;
 
 const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step {
-    Step { name, minutes: MINUTES, run }
+    Step::new(name, MINUTES, run)
 }
 
 /// Checks the form of all documents, the figures, and the tests that SECURITY.md names.

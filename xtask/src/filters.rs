@@ -12,13 +12,29 @@ pub(crate) struct Filters<'a> {
     pub(crate) skip: &'a [&'a str],
 }
 
+impl<'a> Filters<'a> {
+    /// Returns the filters that match no line `NAME: test` of a listing. A filter in `only` must match a test
+    /// that is not skipped.
+    pub(crate) fn unmatched(&self, listing: &str) -> Vec<&'a str> {
+        let names: Vec<&str> = listing.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+        let is_skipped = |name: &str| self.skip.iter().any(|part| name.contains(part));
+        let runs = |part: &str| names.iter().any(|name| name.contains(part) && !is_skipped(name));
+        let skips = |part: &str| names.iter().any(|name| name.contains(part));
+        let only = self.only.iter().filter(|part| !runs(part));
+        only.chain(self.skip.iter().filter(|part| !skips(part))).copied().collect()
+    }
+}
+
 /// Runs `cargo test`, with its options and these filters.
 ///
 /// # Errors
 /// Fails if a test fails, or if a filter matches no test.
 pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), String> {
     if !filters.skip.is_empty() {
-        skip_filters_match(&list(&command)?, filters.skip)?;
+        let unmatched = Filters { only: &[], ..*filters }.unmatched(&list(&command)?);
+        if !unmatched.is_empty() {
+            return Err(format!("no test name matches the skip filter: {}", unmatched.join(", ")));
+        }
     }
     command.arg("--").args(filters.only);
     command.args(filters.skip.iter().flat_map(|part| ["--skip", part]));
@@ -39,7 +55,7 @@ pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), St
 }
 
 /// Returns the output of a `cargo test` command that lists the tests.
-fn list(command: &Command) -> Result<String, String> {
+pub(crate) fn list(command: &Command) -> Result<String, String> {
     let mut listing = Command::new(command.get_program());
     listing.args(command.get_args()).args(["--", "--list"]);
     for (name, value) in command.get_envs() {
@@ -57,18 +73,6 @@ fn list(command: &Command) -> Result<String, String> {
         return Err(format!("cannot list the tests ({})", output.status));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Fails if a filter in `skip` matches no line `NAME: test` of a listing.
-fn skip_filters_match(listing: &str, skip: &[&str]) -> Result<(), String> {
-    let names: Vec<&str> = listing.lines().filter_map(|line| line.strip_suffix(": test")).collect();
-    let is_unmatched = |part: &&&str| !names.iter().any(|name| name.contains(**part));
-    let unmatched: Vec<&str> = skip.iter().filter(is_unmatched).copied().collect();
-    if unmatched.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("no test name matches the skip filter: {}", unmatched.join(", ")))
-    }
 }
 
 /// Filters that have selected no test so far.
@@ -132,10 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn a_part_to_skip_has_to_match_a_test() {
+    fn each_filter_has_to_match_a_listed_test() {
         let listing = "verbs::read: test\nin_guest::read: test\nbench: benchmark\n\n2 tests, 1 benchmark\n";
-        assert_eq!(skip_filters_match(listing, &["verbs::", "in_guest::"]), Ok(()));
-        let error = "no test name matches the skip filter: gone::, bench";
-        assert_eq!(skip_filters_match(listing, &["verbs::", "gone::", "bench"]), Err(error.to_owned()));
+        let unmatched = |only, skip| Filters { only, skip }.unmatched(listing);
+        assert_eq!(unmatched(&[], &["verbs::", "in_guest::"]), [""; 0]);
+        assert_eq!(unmatched(&[], &["verbs::", "gone::", "bench"]), ["gone::", "bench"]);
+        assert_eq!(unmatched(&["read"], &["verbs::"]), [""; 0]);
+        assert_eq!(unmatched(&["verbs", "gone", "guest"], &["verbs::"]), ["verbs", "gone"]);
     }
 }

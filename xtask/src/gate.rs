@@ -168,7 +168,7 @@ pub(crate) fn step(root: &Path, name: &str) -> Result<(), String> {
     let step = CHECKS.iter().chain(STEPS).chain(JOBS).find(|step| step.name == name);
     let step = step.ok_or_else(|| format!("unknown step {name}"))?;
     child::kill_on_signals()?;
-    (step.run)(root)
+    step.run(root)
 }
 
 /// Returns the path of this program, even if a build has replaced the program since it was started.

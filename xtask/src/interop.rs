@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::cargo::{self, scratch};
@@ -86,15 +87,39 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
     if group.suites {
         lab(root, group.kernel, &["suites"])?;
     }
-    // Without Kerberos, selects the entire workspace, so that nothing is recompiled with other features.
-    let packages = if group.kerberos { &KRB5_FEATURES[..] } else { &[] };
-    let mut command = cargo::command(root, &[&["test", "--test", "interop"], packages].concat());
+    let mut command = command(root, group.kerberos);
     command
         .env("RPCRDMA_LAB", if group.long { "long" } else { "1" })
         .env("RPCRDMA_LAB_KERNEL", group.kernel)
         .env("RPCRDMA_LAB_VERBS", if group.devices { "yes" } else { "no" })
         .env("RPCRDMA_LAB_SUITES", if group.suites { "yes" } else { "no" });
     filters::test(command, &group.filters)
+}
+
+/// Returns the command that runs the tests.
+fn command(root: &Path, kerberos: bool) -> Command {
+    // Without Kerberos, selects the entire workspace, so that nothing is recompiled with other features.
+    let packages = if kerberos { &KRB5_FEATURES[..] } else { &[] };
+    cargo::command(root, &[&["test", "--test", "interop"], packages].concat())
+}
+
+/// Fails if a filter of a named group, with or without Kerberos, matches no test.
+pub(crate) fn check_filters<'a>(
+    root: &Path,
+    kerberos: bool,
+    groups: impl Iterator<Item = (&'a str, &'a Group)>,
+) -> Result<(), String> {
+    let listing = filters::list(&command(root, kerberos))?;
+    cargo::report(&unmatched(&listing, groups.filter(|(_, group)| group.kerberos == kerberos)))
+}
+
+/// Returns a line for each filter that matches no test of a listing.
+fn unmatched<'a>(listing: &str, groups: impl Iterator<Item = (&'a str, &'a Group)>) -> Vec<String> {
+    let of_group = |(name, group): (&str, &Group)| -> Vec<String> {
+        let filters = group.filters.unmatched(listing).into_iter();
+        filters.map(|filter| format!("{name}: no test name matches the filter: {filter}")).collect()
+    };
+    groups.flat_map(of_group).collect()
 }
 
 /// Compares our client and server with Linux's over RDMA devices.
@@ -194,6 +219,18 @@ impl Drop for Guest<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unmatched_filter_is_reported_with_its_job() {
+        let listing = "faults::cut: test\nverbs::over_siw: test\nby_verbs::over_siw: test\n";
+        let faults = Group::long(&["faults::", "captures::"]);
+        let siw = Group::long(&["over_siw"]).skip(&["by_verbs::", "in_guest::"]);
+        let expected = [
+            "faults: no test name matches the filter: captures::",
+            "siw: no test name matches the filter: in_guest::",
+        ];
+        assert_eq!(unmatched(listing, [("faults", &faults), ("siw", &siw)].into_iter()), expected);
+    }
 
     #[test]
     fn commands_are_those_of_the_section() {

@@ -1,6 +1,5 @@
 //! The jobs that take too long for every run of the gate.
 
-use std::path::Path;
 use std::time::Duration;
 
 use crate::dist;
@@ -9,38 +8,38 @@ use crate::ledger::Ledger;
 use crate::mutants;
 use crate::peers;
 use crate::step::Step;
-use crate::steps;
+use crate::stress;
 
 /// Every long job, with an estimated duration that is used until the ledger has an actual one.
 pub(crate) const JOBS: &[Step] = &[
-    job("faults", 30, |root| interop::run(root, "faults", &FAULTS)),
-    job("files", 30, |root| interop::run(root, "files", &FILES)),
-    job("suites", 40, |root| interop::run(root, "suites", &SUITES)),
-    job("suites-guest", 40, |root| interop::run(root, "suites-guest", &SUITES_GUEST)),
-    job("suites-siw", 40, |root| interop::run(root, "suites-siw", &SUITES_SIW)),
-    job("suites-rxe", 40, |root| interop::run(root, "suites-rxe", &SUITES_RXE)),
-    job("full-iwarp", 30, |root| interop::run(root, "full-iwarp", &FULL_IWARP)),
-    job("full-siw", 35, |root| interop::run(root, "full-siw", &FULL_SIW)),
-    job("full-rxe", 35, |root| interop::run(root, "full-rxe", &FULL_RXE)),
-    job("client-siw", 35, |root| interop::run(root, "client-siw", &CLIENT_SIW)),
-    job("client-rxe", 35, |root| interop::run(root, "client-rxe", &CLIENT_RXE)),
-    job("server-guest", 35, |root| interop::run(root, "server-guest", &SERVER_GUEST)),
-    job("server-siw", 35, |root| interop::run(root, "server-siw", &SERVER_SIW)),
-    job("server-rxe", 35, |root| interop::run(root, "server-rxe", &SERVER_RXE)),
-    job("second-kernel", 60, |root| interop::run(root, "second-kernel", &interop::ON_SECOND_KERNEL)),
-    job("kerberos", 30, |root| interop::run(root, "kerberos", &KERBEROS)),
-    job("libnfs", 30, peers::libnfs),
-    job("ganesha", 30, peers::ganesha),
-    job("dist", 30, dist::checked),
-    job("bench", 30, |root| interop::bench(root, "bench", &[], &["--verbs"])),
-    job("profile", 30, |root| {
+    Step::interop("faults", 30, FAULTS),
+    Step::interop("files", 30, FILES),
+    Step::interop("suites", 40, SUITES),
+    Step::interop("suites-guest", 40, SUITES_GUEST),
+    Step::interop("suites-siw", 40, SUITES_SIW),
+    Step::interop("suites-rxe", 40, SUITES_RXE),
+    Step::interop("full-iwarp", 30, FULL_IWARP),
+    Step::interop("full-siw", 35, FULL_SIW),
+    Step::interop("full-rxe", 35, FULL_RXE),
+    Step::interop("client-siw", 35, CLIENT_SIW),
+    Step::interop("client-rxe", 35, CLIENT_RXE),
+    Step::interop("server-guest", 35, SERVER_GUEST),
+    Step::interop("server-siw", 35, SERVER_SIW),
+    Step::interop("server-rxe", 35, SERVER_RXE),
+    Step::interop("second-kernel", 60, interop::ON_SECOND_KERNEL),
+    Step::interop("kerberos", 30, KERBEROS),
+    Step::new("libnfs", 30, peers::libnfs),
+    Step::new("ganesha", 30, peers::ganesha),
+    Step::new("dist", 30, dist::checked),
+    Step::new("bench", 30, |root| interop::bench(root, "bench", &[], &["--verbs"])),
+    Step::new("profile", 30, |root| {
         interop::bench(root, "profile", &["--profile", "--functions", "5"], &["--verbs", "--profiler"])
     }),
-    job("siege", 30, |root| steps::siege(root, &[])),
-    job("long-fuzz", 90, |root| steps::fuzzing(root, "long-fuzz", 600)),
-    job("mutants", 60, mutants::listed),
-    job("generated-mutants", 30, mutants::generated),
-    job("million-seeds", 60, |root| steps::simulation(root, "1000000")),
+    Step::new("siege", 30, |root| stress::siege(root, &[])),
+    Step::new("long-fuzz", 90, |root| stress::fuzzing(root, "long-fuzz", 600)),
+    Step::new("mutants", 60, mutants::listed),
+    Step::new("generated-mutants", 30, mutants::generated),
+    Step::new("million-seeds", 60, |root| stress::simulation(root, "1000000")),
 ];
 
 const FAULTS: Group = Group::long(&["faults::", "captures::"]).with_suites();
@@ -58,10 +57,6 @@ const SERVER_GUEST: Group = Group::long(&["in_guest::our_server"]);
 const SERVER_SIW: Group = Group::long(&["by_verbs::our_server_over_siw"]).with_devices();
 const SERVER_RXE: Group = Group::long(&["by_verbs::our_server_over_rxe"]).with_devices();
 const KERBEROS: Group = Group::long(&["kerberos::"]).with_kerberos();
-
-const fn job(name: &'static str, minutes: u64, run: fn(&Path) -> Result<(), String>) -> Step {
-    Step { name, minutes, run }
-}
 
 /// Returns the names of all jobs, separated by commas.
 pub(crate) fn job_names() -> String {

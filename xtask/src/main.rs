@@ -27,6 +27,7 @@ mod shell;
 mod soak;
 mod step;
 mod steps;
+mod stress;
 mod tools;
 mod vectors;
 mod walk;

@@ -90,7 +90,18 @@ struct Survivor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Caught,
+    /// Only tests fail that name none of the broken rules.
+    CaughtByOtherTests,
     Survived,
+    DoesNotCompile,
+}
+
+/// The end of one run of the tests.
+#[derive(Debug)]
+enum Run {
+    Succeeded,
+    /// The names of the tests that failed. Empty if the tests hung or crashed.
+    Failed(Vec<String>),
     DoesNotCompile,
 }
 
@@ -165,7 +176,25 @@ impl Mutation {
 
     /// Returns true if `cargo test` with the mistake's arguments runs a test that names the rule.
     fn selects_a_test_of(&self, rule: &str, trace: &Trace) -> bool {
-        trace.tests.get(rule).into_iter().flatten().any(|claim| selects(&self.test, claim))
+        self.tests_of(rule, trace).next().is_some()
+    }
+
+    /// Returns the tests that name the rule and that `cargo test` runs with the mistake's arguments.
+    fn tests_of<'a>(&self, rule: &str, trace: &'a Trace) -> impl Iterator<Item = &'a Claim> {
+        trace.tests.get(rule).into_iter().flatten().filter(|claim| selects(&self.test, claim))
+    }
+
+    /// Returns the outcome of a run of the tests with this mistake. A mistake that makes them hang or crash
+    /// is caught.
+    fn outcome(&self, run: &Run, trace: &Trace) -> Outcome {
+        let failed = match run {
+            Run::Succeeded => return Outcome::Survived,
+            Run::DoesNotCompile => return Outcome::DoesNotCompile,
+            Run::Failed(names) => names,
+        };
+        let mut named = self.breaks.iter().flat_map(|rule| self.tests_of(rule, trace));
+        let is_named = named.any(|claim| failed.iter().any(|name| is_function(name, &claim.test)));
+        if is_named || failed.is_empty() { Outcome::Caught } else { Outcome::CaughtByOtherTests }
     }
 }
 
@@ -185,15 +214,31 @@ fn selects(arguments: &str, claim: &Claim) -> bool {
     filter.iter().all(|word| path.contains(word))
 }
 
-fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), String> {
-    let chosen = list
-        .mutations
-        .iter()
-        .filter(|mutation| arguments.names.is_empty() || arguments.names.contains(&mutation.name));
-    let chosen: Vec<&Mutation> = chosen.collect();
-    if chosen.is_empty() {
-        return Err(format!("{LIST} lists none of the named mistakes"));
+/// Returns true if a name that libtest prints, such as `module::test`, is that of the function.
+fn is_function(name: &str, function: &str) -> bool {
+    name.rsplit("::").next() == Some(function)
+}
+
+/// Returns the name in a line `test NAME ... FAILED`.
+fn failed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+/// Returns the mistakes with these names, or all if there are no names.
+///
+/// # Errors
+/// Reports unknown names.
+fn chosen<'a>(mutations: &'a [Mutation], names: &[String]) -> Result<Vec<&'a Mutation>, String> {
+    let is_unknown = |name: &&String| !mutations.iter().any(|mutation| mutation.name == **name);
+    let unknown: Vec<&str> = names.iter().filter(is_unknown).map(String::as_str).collect();
+    if !unknown.is_empty() {
+        return Err(format!("{LIST} lists no mistake with the name: {}", unknown.join(", ")));
     }
+    Ok(mutations.iter().filter(|mutation| names.is_empty() || names.contains(&mutation.name)).collect())
+}
+
+fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), String> {
+    let chosen = chosen(&list.mutations, &arguments.names)?;
     if arguments.check {
         print(&format!("{} mistakes apply to the current code", chosen.len()));
         return Ok(());
@@ -201,19 +246,21 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
     let scratch = Scratch::new(root)?;
     let tests: BTreeSet<&str> = chosen.iter().map(|mutation| mutation.test.as_str()).collect();
     for test in tests {
-        if scratch.test(test)? != Outcome::Survived {
+        if !matches!(scratch.test(test)?, Run::Succeeded) {
             return Err(format!("without any mistake, `cargo test {test}` fails"));
         }
     }
-    let (mut caught, mut explained, mut found) = (0, 0, Vec::new());
+    let trace = trace::read(root)?;
+    let (mut caught, mut by_others, mut explained, mut found) = (0, 0, 0, Vec::new());
     for mutation in chosen {
-        let outcome = scratch.try_one(mutation)?;
+        let outcome = mutation.outcome(&scratch.try_one(mutation)?, &trace);
         let breaks = mutation.breaks.join(", ");
         print(&format!("{outcome:?}: {} ({breaks})", mutation.name));
         match (outcome, &mutation.reason) {
             (Outcome::Caught, None) => caught += 1,
+            (Outcome::CaughtByOtherTests, None) => by_others += 1,
             (Outcome::Survived, Some(_)) => explained += 1,
-            (Outcome::Caught, Some(_)) => {
+            (Outcome::Caught | Outcome::CaughtByOtherTests, Some(_)) => {
                 found.push(format!("{} is detected: remove its reason", mutation.name))
             }
             (Outcome::Survived, None) => {
@@ -222,7 +269,11 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
             (Outcome::DoesNotCompile, _) => found.push(format!("{} does not compile", mutation.name)),
         }
     }
-    print(&format!("listed mistakes: {caught} detected, {explained} explained, {} unexplained", found.len()));
+    print(&format!(
+        "listed mistakes: {caught} detected, {by_others} detected only by tests that do not name their rules, \
+         {explained} explained, {} unexplained",
+        found.len()
+    ));
     cargo::report(&found)
 }
 
@@ -271,26 +322,31 @@ impl Scratch {
     }
 
     /// Makes one mistake, runs its tests, and restores the file.
-    fn try_one(&self, mutation: &Mutation) -> Result<Outcome, String> {
+    fn try_one(&self, mutation: &Mutation) -> Result<Run, String> {
         let path = self.tree.join(&mutation.file);
         let text = mutation.applied(&self.root)?;
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        let outcome = self.test(&mutation.test);
+        let run = self.test(&mutation.test);
         self.restore(&mutation.file)?;
-        outcome
+        run
     }
 
-    fn test(&self, test: &str) -> Result<Outcome, String> {
+    fn test(&self, test: &str) -> Result<Run, String> {
         let arguments: Vec<&str> = test.split_whitespace().collect();
         let mut output = Vec::new();
         let build = self.cargo(&[&["test", "--no-run"], &arguments[..]].concat());
         if child::run(build, BUILD_LIMIT, |line| output.push(line.to_owned()))? != End::Succeeded {
             output.iter().filter(|line| line.starts_with("error")).for_each(|line| print(line));
-            return Ok(Outcome::DoesNotCompile);
+            return Ok(Run::DoesNotCompile);
         }
         let run = self.cargo(&[&["test"], &arguments[..]].concat());
-        let end = child::run(run, LIMIT, |_| {})?;
-        Ok(if end == End::Succeeded { Outcome::Survived } else { Outcome::Caught })
+        let mut failed = Vec::new();
+        let end = child::run(run, LIMIT, |line| failed.extend(failed_test(line).map(str::to_owned)))?;
+        Ok(match end {
+            End::Succeeded => Run::Succeeded,
+            End::Failed(_) => Run::Failed(failed),
+            End::TimedOut => Run::Failed(Vec::new()),
+        })
     }
 
     fn cargo(&self, arguments: &[&str]) -> Command {
@@ -479,14 +535,60 @@ mod tests {
         List::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
     }
 
+    fn claim(file: &str, test: &str) -> Claim {
+        Claim { ids: vec!["R001".to_owned()], test: test.to_owned(), file: file.to_owned(), line: 1 }
+    }
+
+    fn mutation(name: &str) -> Mutation {
+        Mutation {
+            name: name.to_owned(),
+            breaks: vec!["R001".to_owned()],
+            file: "a.rs".into(),
+            find: String::new(),
+            replace: "three".to_owned(),
+            test: "-p rpcrdma-runtime --lib".to_owned(),
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_rejected() {
+        let all = ["a", "b"].map(mutation);
+        let names = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&all, &names).map(|chosen| chosen.iter().map(|one| one.name.clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[]).unwrap(), ["a", "b"]);
+        assert_eq!(names(&["b"]).unwrap(), ["b"]);
+        let error = names(&["c", "a", "d"]).unwrap_err();
+        assert!(error.ends_with(": c, d"), "{error}");
+    }
+
+    #[test]
+    fn a_mistake_is_caught_by_a_test_that_names_its_rule() {
+        let named = claim("rpcrdma-runtime/src/proto/work.rs", "it_is_so");
+        let elsewhere = claim("tests/tests/sim.rs", "it_is_always_so");
+        let tests = [("R001".to_owned(), vec![named, elsewhere])].into();
+        let trace = Trace { entries: Vec::new(), tests };
+        let outcome = |lines: &[&str]| {
+            let failed = lines.iter().filter_map(|line| failed_test(line)).map(str::to_owned).collect();
+            mutation("m").outcome(&Run::Failed(failed), &trace)
+        };
+        let other = "test proto::work::tests::not_so ... FAILED";
+        assert_eq!(outcome(&[other, "test proto::work::tests::it_is_so ... FAILED"]), Outcome::Caught);
+        for lines in [
+            &[other, "test proto::work::tests::it_is_so ... ok"],
+            &[other, "test proto::work::tests::and_it_is_so ... FAILED"],
+            &[other, "test it_is_always_so ... FAILED"],
+        ] {
+            assert_eq!(outcome(lines), Outcome::CaughtByOtherTests, "{lines:?}");
+        }
+        assert_eq!(outcome(&[]), Outcome::Caught, "the tests hung or crashed");
+        assert_eq!(mutation("m").outcome(&Run::Succeeded, &trace), Outcome::Survived);
+    }
+
     #[test]
     fn a_mistake_runs_a_test_of_its_rule() {
-        let claim = |file: &str, test: &str| Claim {
-            ids: vec!["R001".to_owned()],
-            test: test.to_owned(),
-            file: file.to_owned(),
-            line: 1,
-        };
         let unit = claim("rpcrdma-runtime/src/proto/iwarp/regions.rs", "r001_it_is_so");
         let scenario = claim("tests/tests/iwarp/hostile_stream.rs", "h60_it_is_so");
         for (arguments, selected) in [
@@ -506,15 +608,7 @@ mod tests {
     fn a_mistake_must_match_exactly_once() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.rs"), "one two two").unwrap();
-        let mutation = |find: &str| Mutation {
-            name: "m".to_owned(),
-            breaks: Vec::new(),
-            file: "a.rs".into(),
-            find: find.to_owned(),
-            replace: "three".to_owned(),
-            test: String::new(),
-            reason: None,
-        };
+        let mutation = |find: &str| Mutation { find: find.to_owned(), ..mutation("m") };
         assert_eq!(mutation("one").applied(folder.path()).unwrap(), "three two two");
         for (find, count) in [("two", "found 2"), ("four", "found 0")] {
             let error = mutation(find).applied(folder.path()).unwrap_err();

@@ -2,12 +2,45 @@
 
 use std::path::Path;
 
+use crate::interop::{self, Group};
+
 /// A step of the gate, or a long job.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// The time limit of a step, or the estimated duration of a long job.
     pub(crate) minutes: u64,
-    /// Runs the step in the workspace at this path. A step that cannot run here records that under its
-    /// name (package `not-run`).
-    pub(crate) run: fn(&Path) -> Result<(), String>,
+    work: Work,
+}
+
+enum Work {
+    Function(fn(&Path) -> Result<(), String>),
+    Group(Group),
+}
+
+impl Step {
+    /// Creates a step that runs a function in the workspace at a path. A step that cannot run here records
+    /// that under its name (package `not-run`).
+    pub(crate) const fn new(name: &'static str, minutes: u64, run: fn(&Path) -> Result<(), String>) -> Self {
+        Step { name, minutes, work: Work::Function(run) }
+    }
+
+    /// Creates a step that runs tests against Linux's client and server.
+    pub(crate) const fn interop(name: &'static str, minutes: u64, group: Group) -> Self {
+        Step { name, minutes, work: Work::Group(group) }
+    }
+
+    pub(crate) fn run(&self, root: &Path) -> Result<(), String> {
+        match &self.work {
+            Work::Function(run) => run(root),
+            Work::Group(group) => interop::run(root, self.name, group),
+        }
+    }
+
+    /// Returns the tests against Linux's client and server that the step runs, if any.
+    pub(crate) fn group(&self) -> Option<&Group> {
+        match &self.work {
+            Work::Function(_) => None,
+            Work::Group(group) => Some(group),
+        }
+    }
 }

@@ -5,34 +5,27 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::filters::{self, Filters};
+use crate::jobs::JOBS;
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, child, fuzz, guides, interop, miri};
+use crate::{cargo, child, guides, interop, miri, stress};
 
 /// The steps, in order.
 pub(crate) const STEPS: &[Step] = &[
-    Step { name: "features", minutes: 15, run: features },
-    Step { name: "verbs-tests", minutes: 15, run: verbs_tests },
-    Step { name: "krb5-tests", minutes: 15, run: krb5_tests },
-    Step { name: "tests", minutes: 40, run: tests },
-    Step { name: "tour", minutes: 10, run: tour },
-    Step { name: "guides", minutes: 15, run: guides::run },
-    Step { name: "short-siege", minutes: 10, run: |root| siege(root, &["--short"]) },
-    Step { name: "simulation", minutes: 15, run: |root| simulation(root, "10000") },
-    Step { name: "miri", minutes: 20, run: memory },
-    Step { name: "fuzz", minutes: 15, run: |root| fuzzing(root, "fuzz", 20) },
-    Step { name: "interop", minutes: 30, run: |root| interop::run(root, "interop", &interop::IWARP) },
-    Step {
-        name: "interop-devices",
-        minutes: 35,
-        run: |root| interop::run(root, "interop-devices", &interop::DEVICES),
-    },
-    Step {
-        name: "interop-guest",
-        minutes: 35,
-        run: |root| interop::run(root, "interop-guest", &interop::IN_GUEST),
-    },
-    Step { name: "readme-mount", minutes: 25, run: interop::mount_commands },
+    Step::new("features", 15, features),
+    Step::new("verbs-tests", 15, verbs_tests),
+    Step::new("krb5-tests", 15, krb5_tests),
+    Step::new("tests", 40, tests),
+    Step::new("tour", 10, tour),
+    Step::new("guides", 15, guides::run),
+    Step::new("short-siege", 10, |root| stress::siege(root, &["--short"])),
+    Step::new("simulation", 15, |root| stress::simulation(root, "10000")),
+    Step::new("miri", 20, memory),
+    Step::new("fuzz", 15, |root| stress::fuzzing(root, "fuzz", 20)),
+    Step::new("interop", 30, interop),
+    Step::interop("interop-devices", 35, interop::DEVICES),
+    Step::interop("interop-guest", 35, interop::IN_GUEST),
+    Step::new("readme-mount", 25, interop::mount_commands),
 ];
 
 /// Features of `rpcrdma-nfs` that must compile alone. The other steps compile all of them together.
@@ -73,7 +66,22 @@ fn krb5_tests(root: &Path) -> Result<(), String> {
         not_run::record("krb5-tests", format_args!("missing packages: {}", missing.join(" ")));
         return Ok(());
     }
-    cargo::run(root, &[&["test", "--lib", "--test", "kerberos"][..], &KRB5_FEATURES].concat())
+    cargo::run(root, &[&["test", "--lib", "--test", "kerberos"][..], &KRB5_FEATURES].concat())?;
+    check_filters(root, true)
+}
+
+/// Runs tests against Linux's client and server, unless a filter of any step or job matches no test.
+fn interop(root: &Path) -> Result<(), String> {
+    check_filters(root, false)?;
+    interop::run(root, "interop", &interop::IWARP)
+}
+
+/// Checks the filters of all steps and jobs that run tests against Linux's client and server, with or
+/// without Kerberos. A job otherwise notices only when it runs that a filter matches no test.
+fn check_filters(root: &Path, kerberos: bool) -> Result<(), String> {
+    let steps = STEPS.iter().chain(JOBS).filter_map(|step| Some((step.name, step.group()?)));
+    let gate = [("interop", &interop::IWARP)];
+    interop::check_filters(root, kerberos, gate.into_iter().chain(steps))
 }
 
 /// Runs README's test command, without the lab, which has separate steps.
@@ -86,17 +94,6 @@ fn tests(root: &Path) -> Result<(), String> {
 
 fn tour(root: &Path) -> Result<(), String> {
     cargo::run(root, &["run", "--release", "--package", "rpcrdma-examples", "--bin", "tour"])
-}
-
-/// Attacks `nfs3d`. Without `--short`, honest calls must also be fast, which needs an idle machine.
-pub(crate) fn siege(root: &Path, options: &[&str]) -> Result<(), String> {
-    let siege = ["run", "--release", "--package", "rpcrdma-tests", "--bin", "siege", "--"];
-    cargo::run(root, &[&siege, options].concat())
-}
-
-/// Runs the simulation with a number of seeds, or a range of seeds.
-pub(crate) fn simulation(root: &Path, seeds: &str) -> Result<(), String> {
-    cargo::run(root, &["run", "--release", "--package", "rpcrdma-sim", "--", seeds])
 }
 
 /// Runs Miri, which is installed if it is missing and rustup is available.
@@ -115,13 +112,4 @@ fn memory(root: &Path) -> Result<(), String> {
             Ok(())
         }
     }
-}
-
-/// Runs every fuzz target for a number of seconds, as the step or job `name`.
-pub(crate) fn fuzzing(root: &Path, name: &str, seconds: u64) -> Result<(), String> {
-    if Command::new("c++").arg("--version").output().is_err() {
-        not_run::record(name, "no C++ compiler for libFuzzer (package g++)");
-        return Ok(());
-    }
-    fuzz::run(root, &fuzz::Arguments { targets: Vec::new(), seconds })
 }

@@ -145,6 +145,10 @@ impl RegionPart {
 }
 
 /// A result that a provider reports to an engine.
+///
+/// Sends and RDMA Writes complete in the order of their submission, and so do RDMA Reads among themselves. A
+/// Read that waits for its response may be overtaken by later Sends and Writes. Engines rely only on the
+/// order of Sends.
 #[derive(Debug)]
 pub enum Completion {
     /// Memory is registered with this segment. Messages that are submitted after this completion can

@@ -336,6 +336,7 @@ mod tests {
         assert!(take("2001:db8::3").await.is_some());
     }
 
+    /// Requirement: H72
     #[tokio::test]
     async fn the_longest_idle_connection_is_closed_for_a_new_one() {
         let slots = Slots::new(3, 8, true);

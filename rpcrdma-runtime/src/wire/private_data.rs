@@ -172,6 +172,9 @@ mod tests {
             negotiated,
             Negotiated { call_threshold: 8192, reply_threshold: 2048, remote_invalidation: true }
         );
+        let swapped =
+            PrivateData::negotiate(&private_data(true, 4096, 65536), &private_data(true, 8192, 2048));
+        assert_eq!((swapped.call_threshold, swapped.reply_threshold), (2048, 8192));
         assert!(
             !PrivateData::negotiate(&private_data(true, 1024, 1024), &PrivateData::ABSENT)
                 .remote_invalidation
@@ -181,7 +184,8 @@ mod tests {
     /// Requirement: R044, R280, H75
     #[test]
     fn r289_r291_a_peer_without_private_data_has_the_defaults() {
-        for octets in [&b""[..], b"something else", &LINUX_CLIENT[..7]] {
+        let other_magic = b"\xf6\xab\x0e\x19\x01\x01\x03\x03";
+        for octets in [&b""[..], b"something else", &LINUX_CLIENT[..7], other_magic] {
             assert_eq!(PrivateData::find(octets), None, "{octets:?}");
         }
         let large = private_data(true, MAX_INLINE, MAX_INLINE);

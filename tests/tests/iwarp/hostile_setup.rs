@@ -48,6 +48,28 @@ async fn h02_an_endless_request_times_out() {
     trickle.await.unwrap();
 }
 
+/// Each half arrives within the time limit, but not both together.
+///
+/// Requirement: R460, R462
+#[tokio::test]
+async fn a_request_in_two_parts_has_one_time_limit() {
+    let options = IwarpOptions { request_timeout: Duration::from_millis(400), ..impatient() };
+    let (listener, address) = listen(options).await;
+    let mut raw = TcpStream::connect(address).await.unwrap();
+    let incoming = listener.accept().await.unwrap();
+    let sending = async {
+        let request = good_request(1, 1);
+        for part in request.chunks(request.len() / 2) {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            // The second part may arrive after the connection is closed.
+            let _ = raw.write_all(part).await;
+        }
+    };
+    // The limit starts first. A delay of the test therefore cannot prevent the timeout.
+    let (outcome, ()) = tokio::join!(biased; incoming.request(), sending);
+    assert!(matches!(outcome, Err(IwarpError::Timeout { .. })), "{outcome:?}");
+}
+
 /// Requirement: R340, R450, R459, R467, R468
 #[tokio::test]
 async fn h03_another_protocol_is_closed_at_once_without_a_reply() {
@@ -80,7 +102,7 @@ async fn h04_unsupported_revisions_are_rejected_or_closed() {
     assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a plain request has a plain reply");
 }
 
-/// Requirement: R342, R451, R461, R468, R702
+/// Requirement: R342, R451, R461, R468, R702, R721
 #[tokio::test]
 async fn h06_h07_h09_invalid_read_requests() {
     for (octets, rejected) in [
@@ -94,6 +116,10 @@ async fn h06_h07_h09_invalid_read_requests() {
         assert!(outcome.is_err(), "{octets:?}");
         let answer = rest(raw).await;
         assert_eq!((is_rejection(&answer), answer.is_empty()), (rejected, !rejected), "{octets:?}");
+        if octets == good_request(0x8000 | 1, 0) {
+            // Peer-to-peer with an IRD of 128. An ORD of 16, and the kinds RDMA Write and RDMA Read.
+            assert_eq!(answer[20..24], [0x80, 128, 0xc0, 16], "R721");
+        }
     }
 }
 

@@ -53,7 +53,7 @@ async fn run(cases: &[Case]) {
 }
 
 /// Requirement: R260, R350, R366, H35, H40, H41, H43, H44, H48, R010, R377, R379, R555, R564, R567, R572
-/// Requirement: R574
+/// Requirement: R569, R574, R675
 #[tokio::test]
 async fn access_outside_the_advertised_memory_is_rejected() {
     let past = |met: &Established| write(met.sink.handle, met.sink.offset + 60, &[1; 5]);
@@ -227,13 +227,14 @@ const RULES: &[Case] = &[
 ];
 
 /// Requirement: R008, R344, R351, R363, R364, R368, H12, H49, H50, H51, H53, H54, H55, H56, H57, H58, R384
-/// Requirement: R473, R509, R517, R530, R554, R555, R559, R627, R638, R640, R642, R665, R667, R673
+/// Requirement: R469, R473, R509, R517, R530, R554, R555, R559, R627, R638, R640, R642, R665, R667, R673
 #[tokio::test]
 async fn violations_of_stream_rules_are_rejected() {
     run(RULES).await;
 }
 
-/// Requirement: R261, R354, R010, R375, R376, R560, R561, R562, R563, R566, R567, R570, R571, R674
+/// Requirement: R261, R354, R010, R375, R376, R560, R561, R562, R563, R566, R567, R569, R570, R571, R674
+/// Requirement: R675
 #[tokio::test]
 async fn h42_a_handle_of_another_connection_is_rejected() {
     type Use = fn(&Established) -> Vec<u8>;
@@ -269,7 +270,7 @@ async fn r346_no_data_is_delivered_after_an_error() {
 
 /// Each bit is set in about half of the handles, and differences between successive handles do not repeat.
 ///
-/// Requirement: R676
+/// Requirement: R675, R676
 #[tokio::test]
 async fn r262_r367_handles_cannot_be_guessed() {
     const MANY: usize = 200;
@@ -289,7 +290,7 @@ async fn r262_r367_handles_cannot_be_guessed() {
     assert!(steps.len() > MANY - 5, "differences of handles repeat");
 }
 
-/// Requirement: R010, R378, R380, R564, R565, R573, R575
+/// Requirement: R010, R378, R380, R564, R565, R569, R573, R575, R675
 #[tokio::test]
 async fn h45_a_write_after_the_fence_is_rejected() {
     let Established { mut raw, mut end, sink, .. } = establish(IwarpOptions::default()).await;

@@ -38,8 +38,8 @@ async fn each_scenario_is_the_same_over_each_provider() {
 }
 
 /// Requirement: R072, R130, R131, R143, R153, R144, R160, R161, R162, R165, R166, R167, R168, R171, R172
-/// Requirement: R173, R182, R184, R191, R194, H13, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23, H24
-/// Requirement: H25, H26, H29, H34, H35
+/// Requirement: R156, R173, R182, R184, R191, R194, H13, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23
+/// Requirement: H24, H25, H26, H29, H34, H35
 #[tokio::test]
 async fn every_invalid_header_gets_its_error() {
     headers::over::<Memory>().await;

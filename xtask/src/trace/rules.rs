@@ -386,9 +386,9 @@ mod tests {
 
     #[test]
     fn contradictory_fields_are_rejected() {
-        refused(&GOOD.replace("\"met\"", "\"missing\""), "R001", "has a `todo` if and only if");
-        refused(&GOOD.replace("\"met\"", "\"excepted\""), "R001", "has a `reason` if and only if");
-        refused(&format!("{GOOD}todo = \"Much.\"\n"), "R001", "has a `todo` if and only if");
+        refused(&GOOD.replace("\"met\"", "\"missing\""), "R001", "must have a `todo` if and only if");
+        refused(&GOOD.replace("\"met\"", "\"excepted\""), "R001", "must have a `reason` if and only if");
+        refused(&format!("{GOOD}todo = \"Much.\"\n"), "R001", "must have a `todo` if and only if");
         refused(&GOOD.replace("It is so.", "It is so"), "R001", "full stop");
         refused(&GOOD.replace("4.2", ""), "R001", "no section");
         refused(&GOOD.replace("MUST NOT", "OUGHT TO"), "R001", "OUGHT TO");

@@ -550,7 +550,7 @@ fn markers_in_messages_of_any_length_are_removed() {
     }
 }
 
-/// Requirement: R904
+/// Requirement: R467, R469, R904
 #[test]
 fn wrong_markers_end_the_stream() {
     for (crc, code) in [(true, Code::CRC), (false, Code::FPDU_LENGTH)] {

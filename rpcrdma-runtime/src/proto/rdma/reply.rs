@@ -190,6 +190,18 @@ mod tests {
         assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600, 364]));
     }
 
+    #[test]
+    fn r045_a_header_above_the_threshold_is_rejected() {
+        // The header has 28 bytes, and the Reply chunk 4 bytes and 16 per segment.
+        for (segments, fits) in [(62, true), (63, false)] {
+            let offered = ChunkLists { reply: Some(chunk(&vec![100; segments])), ..ChunkLists::default() };
+            let plan = place(message(2000, &[]), offered, 1024, Vec::new(), |bytes| bytes);
+            let refused = plan.err();
+            let no_room = NoRoom { place: Place::Inline, bytes: 2000, max: 0 };
+            assert_eq!(refused, (!fits).then_some(no_room), "{segments} segments");
+        }
+    }
+
     /// Requirement: R177
     #[test]
     fn h33_h71_a_reply_that_does_not_fit_is_rejected() {

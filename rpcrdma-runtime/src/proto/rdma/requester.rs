@@ -8,6 +8,7 @@ use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem::discriminant;
 
 use bytes::Bytes;
 use tracing::debug;
@@ -321,19 +322,16 @@ impl Requester {
         }
         match completion {
             Completion::Registered { token, segment } => {
-                self.set_region_state(token, RegionState::Advertised(segment));
+                let advertised = RegionState::Advertised(segment);
+                self.change_region_state(token, &RegionState::Registering, advertised);
             }
             Completion::RegisterFailed { token, memory } => {
-                if let Some((xid, _)) = split(token)
-                    && let Some(CallState { phase: Phase::Registering { failed, .. }, .. }) =
-                        self.calls.get_mut(xid)
-                {
-                    *failed = true;
-                }
-                self.set_region_state(token, RegionState::Returned(Some(memory)));
+                let returned = RegionState::Returned(Some(memory));
+                self.change_region_state(token, &RegionState::Registering, returned);
             }
             Completion::Invalidated { token, memory, .. } => {
-                self.set_region_state(token, RegionState::Returned(Some(memory)));
+                let returned = RegionState::Returned(Some(memory));
+                self.change_region_state(token, &RegionState::Fencing, returned);
             }
             Completion::Received { message, invalidated } => {
                 self.has_received = true;
@@ -406,12 +404,20 @@ impl Requester {
         Ok((xid, planner.plan(call, &mut self.spare)?))
     }
 
-    fn set_region_state(&mut self, token: Token, state: RegionState) {
+    /// Changes the state of a region, and advances its call. Ignores a completion in another state than
+    /// `from`, such as a duplicate: it must not end a call without a fence.
+    fn change_region_state(&mut self, token: Token, from: &RegionState, to: RegionState) {
         let Some((xid, number)) = split(token) else { return };
-        if let Some(region) = self.calls.get_mut(xid).and_then(|call| call.regions.get_mut(number)) {
-            region.state = state;
-            self.advance(xid);
+        let Some(CallState { phase, regions, .. }) = self.calls.get_mut(xid) else { return };
+        let Some(Region { state, .. }) = regions.get_mut(number) else { return };
+        if discriminant(state) != discriminant(from) {
+            return;
         }
+        *state = to;
+        if let (Phase::Registering { failed, .. }, RegionState::Returned(_)) = (phase, state) {
+            *failed = true;
+        }
+        self.advance(xid);
     }
 
     /// Advances a call by one step, if possible.

@@ -190,7 +190,6 @@ mod tests {
         assert_eq!(options.fpdu_for(&local), 777);
     }
 
-    /// Requirement: R906
     #[tokio::test]
     async fn a_silent_peer_is_probed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

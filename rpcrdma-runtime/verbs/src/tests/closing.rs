@@ -86,7 +86,6 @@ fn closing_does_not_depend_on_the_peer() {
     });
 }
 
-/// Requirement: R906
 #[test]
 fn an_idle_connection_detects_a_dead_peer() {
     for client_dies in [true, false] {

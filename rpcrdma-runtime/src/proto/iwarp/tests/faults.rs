@@ -1,10 +1,10 @@
 //! Violations that end a stream, and the Terminate that the peer receives.
 
 use super::segments::{
-    SEND, SEND_INVALIDATE, Sent, read_request, register, responder, segment, sent, untagged, write,
+    SEND, SEND_INVALIDATE, Sent, padded, read_request, register, responder, segment, sent, untagged, write,
 };
 use super::*;
-use crate::wire::iwarp::{Code, DdpHeader, Opcode, ReadRequest, fpdu};
+use crate::wire::iwarp::{Code, DdpError, DdpHeader, Opcode, ReadRequest, fpdu};
 
 /// The memory of the stream under test.
 struct TestRegions {
@@ -24,6 +24,13 @@ impl TestRegions {
         change(&mut request);
         read_request(msn, request)
     }
+}
+
+/// Returns the FPDU with inverted bits in one octet of its ULPDU, and with a valid CRC.
+fn with_inverted(fpdu: &[u8], octet: usize, bits: u8) -> Vec<u8> {
+    let mut ulpdu = fpdu::open(fpdu, true).unwrap().to_vec();
+    ulpdu[octet] ^= bits;
+    padded(&ulpdu, 0)
 }
 
 /// The contents of a Terminate besides its code.
@@ -135,6 +142,27 @@ const CASES: &[Case] = &[
         Code::INVALID_OFFSET,
         Contents::Header,
     ),
+    Case(
+        "a Write with another version of DDP",
+        |regions| {
+            let write = write(true, regions.sink.handle, regions.sink.offset, b"x");
+            vec![with_inverted(&write, 0, 2)]
+        },
+        Code::TAGGED_VERSION,
+        Contents::Header,
+    ),
+    Case(
+        "a Send with another version of DDP",
+        |_| vec![with_inverted(&untagged(SEND, true, (0, 1, 0), b"x"), 0, 2)],
+        Code::UNTAGGED_VERSION,
+        Contents::Header,
+    ),
+    Case(
+        "a Send with another version of RDMAP",
+        |_| vec![with_inverted(&untagged(SEND, true, (0, 1, 0), b"x"), 1, 0x80)],
+        Code::RDMAP_VERSION,
+        Contents::Header,
+    ),
 ];
 
 /// Checks that the only message sent is a Terminate in one segment, and returns its payload.
@@ -167,7 +195,17 @@ fn a_fault_is_answered_with_one_terminate_that_names_it() {
         stream.receive(&write(true, 1, 1, b"another fault"));
         let payload = only_terminate(what, &sent(&mut stream));
         let ulpdu = fpdu::open(fault, false).unwrap();
-        let header_len = DdpHeader::parse(ulpdu).unwrap().0.wire_len();
+        let header_len = match DdpHeader::parse(ulpdu) {
+            Ok((header, _)) => header.wire_len(),
+            Err(DdpError::Version { tagged }) => {
+                if tagged {
+                    14
+                } else {
+                    18
+                }
+            }
+            Err(DdpError::Short) => panic!("{what}"),
+        };
         let (header, request) = ulpdu.split_at(header_len);
         let flags = match with {
             Contents::Nothing => 0,

@@ -47,7 +47,7 @@ pub(super) fn sent(stream: &mut Stream) -> Vec<Sent> {
 }
 
 /// Returns an FPDU with this ULPDU and with pad octets of this value.
-fn padded(ulpdu: &[u8], pad: u8) -> Vec<u8> {
+pub(super) fn padded(ulpdu: &[u8], pad: u8) -> Vec<u8> {
     let mut octets = u16::try_from(ulpdu.len()).unwrap().to_be_bytes().to_vec();
     octets.extend_from_slice(ulpdu);
     octets.resize(octets.len() + fpdu::padding(ulpdu.len()), pad);

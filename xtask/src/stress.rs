@@ -1,0 +1,26 @@
+//! Runs of any length, which are steps of the gate and long jobs.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{cargo, fuzz};
+
+/// Attacks `nfs3d`. Without `--short`, honest calls must also be fast, which needs an idle machine.
+pub(crate) fn siege(root: &Path, options: &[&str]) -> Result<(), String> {
+    let siege = ["run", "--release", "--package", "rpcrdma-tests", "--bin", "siege", "--"];
+    cargo::run(root, &[&siege, options].concat())
+}
+
+/// Runs the simulation with a number of seeds, or a range of seeds.
+pub(crate) fn simulation(root: &Path, seeds: &str) -> Result<(), String> {
+    cargo::run(root, &["run", "--release", "--package", "rpcrdma-sim", "--", seeds])
+}
+
+/// Runs every fuzz target for a number of seconds, as the step or job `name`.
+pub(crate) fn fuzzing(root: &Path, name: &str, seconds: u64) -> Result<(), String> {
+    if Command::new("c++").arg("--version").output().is_err() {
+        not_run::record(name, "no C++ compiler for libFuzzer (package g++)");
+        return Ok(());
+    }
+    fuzz::run(root, &fuzz::Arguments { targets: Vec::new(), seconds })
+}
