@@ -12,8 +12,15 @@ use crate::relay::Relay;
 #[derive(Default)]
 pub(super) struct Records {
     /// The calls. Each was sent twice.
-    pub(super) calls: AtomicUsize,
-    pub(super) replies: AtomicUsize,
+    calls: AtomicUsize,
+    replies: AtomicUsize,
+}
+
+impl Records {
+    /// Returns the number of calls and of replies.
+    pub(super) fn counts(&self) -> [usize; 2] {
+        [&self.calls, &self.replies].map(|count| count.load(Ordering::Relaxed))
+    }
 }
 
 /// Starts a relay for RPC over TCP that sends each call twice.
