@@ -115,8 +115,8 @@ pub fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Escapes the same characters as [`escaped`] in a line of JSON, as `\uXXXX`. The value stays the same, since
-/// such characters occur only in strings.
+/// Escapes the same characters as [`escaped`] in a line of JSON, with their codes in hexadecimal after `\u`.
+/// The value stays the same, since such characters occur only in strings.
 #[must_use]
 pub fn escaped_json(line: &str) -> String {
     line.chars()

@@ -13,7 +13,7 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
-use rpcrdma_runtime::program::{Caller, Credential, Procedure, Program, ReplyBounds};
+use rpcrdma_runtime::program::{Caller, Credential, Program};
 use rpcrdma_runtime::wire::rpc::CallHeader;
 use rpcrdma_runtime::xdr::{Encode, Reducer};
 use rpcrdma_runtime::{Client, Server, TcpOptions, enable_metrics};
@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use echo::{EchoBlob, EchoServer, EchoSleep, Names, blob};
+use echo::{EchoBlob, EchoServer, EchoSleep, Names, Narrow, blob};
 
 /// The value of a counter or a gauge, or the number of values of a histogram.
 #[derive(Default)]
@@ -105,21 +105,6 @@ impl Recorder for Metrics {
 
 fn named<const N: usize>(metrics: [(&str, f64); N]) -> Vec<(String, f64)> {
     metrics.map(|(name, value)| (name.to_owned(), value)).to_vec()
-}
-
-/// ECHO_NAMES with a bound that its replies exceed.
-struct Narrow;
-
-impl Procedure for Narrow {
-    type Program = echo::Echo;
-    type Args = Names;
-    type Res = Names;
-    const NUMBER: u32 = 2;
-    const NAME: &'static str = "ECHO_NAMES";
-
-    fn reply_bounds(_: &Names) -> ReplyBounds {
-        ReplyBounds::of::<Names>().with_whole(8)
-    }
 }
 
 /// Sends ECHO_SLEEP with a fixed XID on a new connection, and returns the reply.

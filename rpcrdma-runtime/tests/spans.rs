@@ -9,12 +9,13 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rpcrdma_runtime::program::{Caller, Procedure, Program, ReplyBounds};
-use rpcrdma_runtime::{Client, Config, Server};
+use rpcrdma_runtime::program::{Caller, Procedure, Program};
+use rpcrdma_runtime::{Client, Config, ServeError, Server};
 use rpcrdma_runtime::{TcpClient, TcpClientOptions, TcpOptions};
+use tokio::task::JoinHandle;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use echo::{EchoBlob, EchoNames, EchoServer, EchoSleep, Names, blob};
+use echo::{EchoBlob, EchoNames, EchoServer, EchoSleep, Names, Narrow, blob};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -65,29 +66,19 @@ impl Log {
     }
 }
 
-/// ECHO_NAMES with a bound that its replies exceed.
-struct Narrow;
-
-impl Procedure for Narrow {
-    type Program = echo::Echo;
-    type Args = Names;
-    type Res = Names;
-    const NUMBER: u32 = 2;
-    const NAME: &'static str = "ECHO_NAMES";
-
-    fn reply_bounds(_: &Names) -> ReplyBounds {
-        ReplyBounds::of::<Names>().with_whole(8)
-    }
+/// Starts a server over RDMA, and over TCP with a limit of 5,000 octets for each record. Returns its
+/// addresses.
+async fn serve_both() -> (Vec<SocketAddr>, JoinHandle<Result<(), ServeError>>) {
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
+    let small = TcpOptions { max_record: 5000, ..TcpOptions::default() };
+    let server = server.also_tcp("127.0.0.1:0", small).await.unwrap();
+    (server.local_addrs().unwrap(), tokio::spawn(server.run(std::future::pending())))
 }
 
 #[tokio::test]
 async fn warnings_name_the_call_its_size_and_the_limit() {
     let log = log();
-    let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
-    let small = TcpOptions { max_record: 5000, ..TcpOptions::default() };
-    let server = server.also_tcp("127.0.0.1:0", small).await.unwrap();
-    let addresses = server.local_addrs().unwrap();
-    let serving = tokio::spawn(server.run(std::future::pending()));
+    let (addresses, serving) = serve_both().await;
     let client = Client::connect(addresses[0]).await.unwrap();
     let target = |procedure: &str, server: SocketAddr| format!("{procedure} (program ECHO, peer {server})");
     client.call::<EchoSleep>(&14).await.unwrap_err();
@@ -134,11 +125,7 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
 async fn a_peer_cannot_fill_the_log_with_warnings() {
     const CALLS: usize = 100;
     let log = log();
-    let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
-    let small = TcpOptions { max_record: 5000, ..TcpOptions::default() };
-    let server = server.also_tcp("127.0.0.1:0", small).await.unwrap();
-    let addresses = server.local_addrs().unwrap();
-    let serving = tokio::spawn(server.run(std::future::pending()));
+    let (addresses, serving) = serve_both().await;
     let client = Client::connect(addresses[0]).await.unwrap();
     // Sizes that no other test uses.
     let (call, names) = (blob(7, 10 << 20), Names { names: vec!["n".repeat(9500).as_str().into()] });

@@ -394,8 +394,8 @@ async fn serve_incoming(
 
 /// Serves one connection of any provider until it is closed or `stopping` is true. A stopping connection
 /// drops new calls and closes once the running calls have ended. If the sender of `stopping` is dropped
-/// while the value is false, only the peer or a failure ends the connection. There is no duplicate-request
-/// cache, so retransmitted calls run again.
+/// while the value is false, only the peer or a failure ends the connection. The connection uses no
+/// duplicate-request cache, so retransmitted calls run again.
 pub async fn serve_connection(
     connection: impl Connection,
     services: Services,

@@ -67,6 +67,21 @@ impl Procedure for EchoNames {
     }
 }
 
+/// ECHO_NAMES with a bound that its replies exceed.
+pub struct Narrow;
+
+impl Procedure for Narrow {
+    type Program = Echo;
+    type Args = Names;
+    type Res = Names;
+    const NUMBER: u32 = 2;
+    const NAME: &'static str = "ECHO_NAMES";
+
+    fn reply_bounds(_: &Names) -> ReplyBounds {
+        ReplyBounds::of::<Names>().with_whole(8)
+    }
+}
+
 pub struct EchoSleep;
 
 impl Procedure for EchoSleep {

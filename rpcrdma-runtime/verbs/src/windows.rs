@@ -136,7 +136,7 @@ impl Windows {
         Ok(handle)
     }
 
-    /// Fills in a request that binds a window. Returns false if there is no window with this handle.
+    /// Fills in a request that binds a window. Returns false if the handle belongs to no window.
     ///
     /// The request refers to window and region. Both stay alive until the window is invalidated, which is
     /// after the request is posted.
@@ -157,7 +157,7 @@ impl Windows {
         true
     }
 
-    /// Fills in a request that invalidates a window. Returns false if there is no window with this handle, or
+    /// Fills in a request that invalidates a window. Returns false if the handle belongs to no window, or
     /// if the peer has already invalidated the window.
     pub(super) fn unbind(&mut self, token: Token, handle: u32, request: &mut ib::ibv_send_wr) -> bool {
         let Some(bound) = self.bound.get_mut(&handle) else { return false };

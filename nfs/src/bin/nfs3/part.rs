@@ -202,7 +202,8 @@ impl Part {
         })
     }
 
-    /// Resumes the data of an earlier run. Returns false if there is no unchanged data of this version.
+    /// Resumes the data of an earlier run. Returns false if the saved data has changed, belongs to another
+    /// version, or is missing.
     fn try_resume(&mut self) -> io::Result<bool> {
         let Some((length, expected, version)) = read_state(&beside(&self.target, STATE))? else {
             return Ok(false);

@@ -32,7 +32,7 @@ use crate::xdr::{Item, Message};
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
     /// recently used reply of the owner with the most entries, or of its own owner if that owner would then
-    /// have the most. If there is no such reply, the call is not cached.
+    /// have the most. Without such a reply, the call is not cached.
     pub max_entries: usize,
     /// Maximum size of all running calls in bytes (default 64 MiB). A cached call runs to completion even if
     /// its connection is lost. Further calls are not cached and end with their connection.
