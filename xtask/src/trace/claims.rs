@@ -15,14 +15,14 @@ pub struct Claim {
     pub ids: Vec<String>,
     /// The test's name.
     pub test: String,
-    /// Its file, below the workspace's root.
+    /// The test's file, relative to the workspace's root.
     pub file: String,
     /// The line of the test's name.
     pub line: usize,
 }
 
 impl Claim {
-    /// Returns the position for messages.
+    /// Returns the position `FILE:LINE`, for messages.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
@@ -145,7 +145,7 @@ fn path(attribute: &TokenStream) -> Vec<String> {
     path.filter(|token| matches!(token, TokenTree::Ident(_))).map(|token| token.to_string()).collect()
 }
 
-/// Returns the text of a line of documentation.
+/// Returns the text of a line of documentation, or `None` for another attribute.
 fn documentation(attribute: &TokenStream) -> Option<String> {
     let mut tokens = attribute.clone().into_iter();
     match (tokens.next()?, tokens.next()?, tokens.next()?) {

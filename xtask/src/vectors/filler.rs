@@ -65,11 +65,11 @@ fn function(
 enum Place<'a> {
     /// The value is `*v` itself.
     Typedef,
-    /// The value is a field of this expression.
+    /// The value is a field after this prefix, such as `v->`.
     In(&'a str),
 }
 
-/// Selects an arm, a discriminant for it, and a value for its payload.
+/// Returns the statements that select an arm and fill the discriminant and the payload of a union.
 fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<String, String> {
     let discriminant = self::name(&body.discriminant)?;
     let all = match &body.discriminant.specifier.kind {
@@ -101,7 +101,7 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
     Ok(text + "    }\n")
 }
 
-/// Sets `target` to one of several constants.
+/// Returns the statement that sets `target` to one of several constants.
 fn chosen(target: &str, all: &[String]) -> String {
     match all {
         [one] => format!("{target} = {one};"),
@@ -161,7 +161,7 @@ fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
     Ok(format!("    {text}\n"))
 }
 
-/// Returns the function that fills a value of a type.
+/// Returns the name of the function that fills a value of a type.
 fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
     let name = match kind {
         TypeSpecifierKind::Scalar(Scalar::Int) => "int",
