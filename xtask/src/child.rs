@@ -147,8 +147,7 @@ pub(crate) fn kill_on_signals() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command that uses the network, and prints its output. Returns true if it succeeds within the
-/// limit.
+/// Runs a command and prints its output. Returns true if the command succeeds within the limit.
 pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
     run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
 }

@@ -91,7 +91,7 @@ impl<'a> Gate<'a> {
         self.limited(name, limit.min(left)).map(|(outcome, _)| outcome)
     }
 
-    /// Runs a step within a time limit.
+    /// Runs a step or a long job with a time limit. Returns the outcome and the duration.
     pub(crate) fn limited(&mut self, name: &str, limit: Duration) -> Result<(Outcome, Duration), String> {
         print(&format!("\n==> {name}"));
         let records = scratch(self.root)?.join(format!("not-run-{name}"));

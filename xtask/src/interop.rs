@@ -12,7 +12,7 @@ use crate::filters::{self, Filters};
 use crate::packages::KRB5_FEATURES;
 use crate::shell::Shell;
 
-/// A group of tests, and the packages that the lab needs for them.
+/// A group of tests, and their requirements.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
     /// Parts of the names of the tests to run and to skip.

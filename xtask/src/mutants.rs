@@ -2,7 +2,7 @@
 //! detects.
 //!
 //! `tests/mutants.toml` lists mistakes in the protocols, each with the rules that it breaks.
-//! cargo-mutants generates others in the parts of the runtime without I/O.
+//! cargo-mutants generates other mistakes in the parts of the runtime without I/O.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,7 @@ const GENERATED_IN: [&str; 3] =
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
-/// The number of parts of the generated mistakes. Each takes about half an hour.
+/// The number of parts of the generated mistakes. Each part takes about half an hour.
 const PARTS: usize = 240;
 const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
 

@@ -1,4 +1,4 @@
-//! Tools of the checks that cargo can install.
+//! Tools that the checks need and that cargo can install.
 
 use std::fs;
 use std::path::{Path, PathBuf};

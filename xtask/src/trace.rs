@@ -42,7 +42,7 @@ pub struct Trace {
     pub tests: BTreeMap<String, Vec<Claim>>,
 }
 
-/// Prints every rule with its status and its tests, or writes the table.
+/// Prints every rule with its status and its tests, writes the table, or only checks for consistency.
 ///
 /// # Errors
 /// Returns all contradictions, and each missing MUST and MUST NOT.

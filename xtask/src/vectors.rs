@@ -51,7 +51,7 @@ fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     write(&folder.join(format!("{name}.x")), &rpcrdma_xdrgen::extract(SourceId(0), source).text)?;
     let program = format!("#include \"{name}.h\"\n{SUPPORT}\n{}", filler::functions(document)?);
     write(&folder.join(format!("{name}_fill.c")), &program)?;
-    // rpcgen does not overwrite existing files, so this task writes its standard output to the files.
+    // rpcgen does not overwrite existing files, so this function writes rpcgen's standard output to files.
     for (flag, file) in [("-h", format!("{name}.h")), ("-c", format!("{name}_xdr.c"))] {
         write(&folder.join(file), &output(folder, "rpcgen", &[flag, &format!("{name}.x")])?)?;
     }

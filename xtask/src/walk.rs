@@ -158,7 +158,7 @@ impl Walk<'_> {
         Ok(package)
     }
 
-    /// Installs the compiler, runs its commands, and writes a package that uses the emitted crate.
+    /// Installs the compiler, runs the guide's commands, and writes a package that uses the emitted crate.
     fn compile(&self) -> Result<Package<'_>, String> {
         let guide = self.read(COMPILE)?;
         for line in block(&guide, "cargo install")?.lines() {

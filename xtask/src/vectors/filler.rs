@@ -10,7 +10,7 @@ use rpcrdma_xdrgen::ast::{
 /// The minimum number of values per type.
 const VALUES: usize = 4;
 
-/// Returns one function per type, and a `main` that calls each several times.
+/// Returns one function per type, and a `main` that calls each function several times.
 pub(super) fn functions(document: &Specification) -> Result<String, String> {
     let mut prototypes = String::new();
     let mut functions = String::new();
@@ -32,8 +32,8 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
     Ok(format!("{prototypes}{functions}\nint main(void)\n{{\n    unsigned i;\n{calls}    return 0;\n}}\n"))
 }
 
-/// Returns the name of a type, the statements that fill a value of it, and its number of choices. Returns
-/// `None` if the definition is not a type.
+/// Returns the name of a type, the statements that fill a value of the type, and its number of choices.
+/// Returns `None` if the definition is not a type.
 fn function(
     document: &Specification,
     kind: &DefinitionKind,
