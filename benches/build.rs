@@ -1,4 +1,5 @@
-//! Compiles the benchmark messages with xdrgen, to borrowing types, and with the compilers of other crates.
+//! Compiles `specs/nfs3.txt` to borrowing types with xdrgen, and `codec/messages.x` with the compilers of
+//! other crates.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=build.rs");

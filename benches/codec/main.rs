@@ -166,8 +166,8 @@ fn write(run: &mut Run<'_>, name: &str, len: u32) {
     decode!(run, name, bytes, Write3Args, WRITE3args, fastxdr::WRITE3args<_>);
 }
 
-/// Measures how long the codec takes to encode a message whose data is an item. The data is not copied. The
-/// other implementations have no such encoding.
+/// Measures how long the codec takes to encode a message and to move its DDP-eligible data out of the stream.
+/// The data is not copied. The other implementations have no such encoding.
 fn write_reduced(run: &mut Run<'_>) {
     let args: rpcrdma_nfs3::Write3Args = xdr::from_bytes(&messages::write(1 << 20)).unwrap();
     let message = reduce(&args);

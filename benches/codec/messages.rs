@@ -5,7 +5,8 @@ use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};
 
 pub(crate) fn encoded<T: Xdr>(value: &T) -> Bytes {
-    // Convert to shared memory before the measurement, like a transport's receive buffer.
+    // Before the measurement, the clone converts the buffer to shared memory, like a transport's receive
+    // buffer.
     let bytes = xdr::to_bytes(value).unwrap();
     drop(bytes.clone());
     bytes

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use nfs3_types::xdr_codec::{Pack, Unpack};
 
-/// Our borrowing types.
+/// Our borrowing types: the output of xdrgen for `specs/nfs3.txt`.
 #[expect(dead_code, unreachable_pub, reason = "the document defines more than the benchmark measures")]
 pub(crate) mod borrowed {
     include!(concat!(env!("OUT_DIR"), "/borrowed.rs"));

@@ -19,7 +19,7 @@ enum Goal {
     Nanoseconds(f64),
 }
 
-/// The measurements, with their goals, if any. The goal for LOOKUP is the median of xdrzcc.
+/// The measurements, with their goals, if any. The goal for decoding LOOKUP is the median of xdrzcc.
 const GOALS: [(&str, Option<Goal>); 14] = [
     ("GETATTR decode", Some(Ratio(3.0))),
     ("GETATTR encode", Some(Ratio(2.0))),

@@ -17,7 +17,7 @@ pub(crate) struct Tirpc {
 }
 
 impl Tirpc {
-    /// Builds the program in `dir` and starts it. The error names the tool that is missing or failed.
+    /// Builds the program in `dir` and starts it. If a tool is missing or fails, the error names the tool.
     pub(crate) fn start(dir: &Path) -> Result<Self, String> {
         drop(fs::remove_dir_all(dir));
         let write =
@@ -41,8 +41,8 @@ impl Tirpc {
         Ok(Tirpc { child, commands, answers: BufReader::new(answers) })
     }
 
-    /// Sends a message to the program. The program decodes it, encodes it, and checks that the result is
-    /// equal.
+    /// Sends a message to the program. The program decodes the message, encodes the value, and checks that
+    /// the result is equal to the message.
     pub(crate) fn load(&mut self, name: &str, message: &[u8]) {
         let commands = self.commands.as_mut().unwrap();
         writeln!(commands, "load {name} {}", message.len()).unwrap();

@@ -15,9 +15,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) enum Log {
     /// Nothing, as in a program without a log.
     Off,
-    /// Events from INFO on, and no spans, as in a service.
+    /// Events at level INFO and above, and no spans, as in a service.
     Info,
-    /// The span of each call, at client and server.
+    /// The span of each call, in the client and in the server.
     Spans,
 }
 

@@ -30,7 +30,7 @@ use rows::{ROWS, Row};
 
 /// A client and the server that it is connected to.
 trait Transport: Send {
-    /// Runs all calls of a row. Returns `None` if the transport does not support this row.
+    /// Returns a future that runs all calls of a row, or `None` if the transport does not support the row.
     fn run<'a>(&'a mut self, row: &'a Row) -> Option<Batch<'a>>;
 }
 
@@ -50,7 +50,7 @@ async fn connect() -> [Box<dyn Transport>; 5] {
     ]
 }
 
-/// The tokio runtime for client and server, and the task of the caller.
+/// The kind of Tokio runtime for client and server, and the task that makes the calls.
 #[derive(Clone, Copy, PartialEq)]
 enum Flavour {
     /// Everything on the current thread.
@@ -163,7 +163,7 @@ fn compare(flavour: Flavour, rounds: usize) -> Report {
     report
 }
 
-/// Runs one row for some seconds and prints the time per call.
+/// Runs one row for three seconds and prints the time per call.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 fn run_only(only: &str) {
     let words: Vec<&str> = only.split_whitespace().collect();

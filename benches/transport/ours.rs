@@ -23,7 +23,7 @@ use rpcrdma_runtime::{
 use super::rows::{Call, Row};
 use super::{Batch, Transport};
 
-/// A file of 1 MiB, served over both transports.
+/// The addresses of a server for each transport. The servers share a file of 1 MiB.
 pub(crate) struct Served {
     tcp: SocketAddr,
     iwarp: SocketAddr,
@@ -60,7 +60,7 @@ fn iwarp_options(crc: bool) -> IwarpOptions {
     IwarpOptions { crc, ..IwarpOptions::default() }
 }
 
-/// Returns options that require no CRCs, so that each client decides.
+/// Returns options that require no CRCs, so that each client decides whether to use CRCs.
 fn server_options() -> ServerOptions {
     ServerOptions { iwarp: iwarp_options(false), duplicates: Some(cache()), ..ServerOptions::default() }
 }

@@ -36,7 +36,7 @@ impl Raw {
     }
 }
 
-/// Answers requests. Each request starts with its own size and the size of the reply.
+/// Replies to requests. Each request starts with its own size and the size of the reply.
 async fn serve(mut stream: TcpStream) {
     stream.set_nodelay(true).unwrap();
     let (mut octets, reply) = (vec![0; LARGEST], vec![1; LARGEST]);

@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) calls: u32,
     /// The reference for ratios.
     pub(crate) base: Base,
-    /// The maximum ratios that are the goal, over iWARP with and without CRC.
+    /// The goals: the maximum ratios over iWARP with and without CRCs.
     pub(crate) goals: [Option<f64>; 2],
     /// What the log records.
     pub(crate) log: Log,
@@ -52,7 +52,7 @@ pub(crate) const LARGEST: usize = MIB as usize;
 pub(crate) const ROWS: [Row; 11] = [
     row("NULL", "null", Call::Null, 1, 2000, Base::Raw("null"), [Some(1.3), Some(1.3)]),
     row("NULL, 16 in flight", "null16", Call::Null, 16, 4000, Base::Raw("null"), [Some(0.3), Some(0.3)]),
-    // Spans that are not recorded cost nothing.
+    // Spans that the log does not record should cost nothing.
     logged("NULL, log at INFO", "nullinfo", Log::Info, [Some(1.0), Some(1.0)]),
     logged("NULL, spans logged", "nullspans", Log::Spans, [None, None]),
     row("GETATTR", "getattr", Call::Getattr, 1, 2000, Base::Raw("getattr"), [None, None]),
@@ -92,7 +92,7 @@ const fn row(
     Row { name, key, call, outstanding, calls, base, goals, log: Log::Off }
 }
 
-/// NULL with a log, compared with NULL without one.
+/// Returns a row for NULL with a log, compared with NULL without a log.
 const fn logged(name: &'static str, key: &'static str, log: Log, goals: [Option<f64>; 2]) -> Row {
     Row { log, ..row(name, key, Call::Null, 1, 2000, Base::Same("null"), goals) }
 }

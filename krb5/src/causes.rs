@@ -23,7 +23,7 @@ const NO_KEY: Cause = (
     "add the current key to the server's keytab (`kadmin -q 'ktadd SERVICE/HOST'`), and run `kinit`",
 );
 
-/// Failures on a client's machine, by the minor status: a code of libkrb5 (`krb5.h`).
+/// Failures on a client's machine. The first field is the minor status, a code of libkrb5 (`krb5.h`).
 const OF_CLIENT: &[(i32, Cause)] = &[
     (-1_765_328_189, NO_TICKET),  // KRB5_FCC_NOFILE
     (-1_765_328_243, NO_TICKET),  // KRB5_CC_NOTFOUND
@@ -35,7 +35,7 @@ const OF_CLIENT: &[(i32, Cause)] = &[
     (-1_765_328_347, CLOCKS),     // KRB5KRB_AP_ERR_SKEW
 ];
 
-/// Failures on a server.
+/// Failures that a server reports when it refuses a context, in the same form.
 const OF_REFUSAL: &[(i32, Cause)] = &[
     (-1_765_328_352, OLD_TICKET), // KRB5KRB_AP_ERR_TKT_EXPIRED
     (-1_765_328_347, CLOCKS),     // KRB5KRB_AP_ERR_SKEW
@@ -59,14 +59,14 @@ pub(crate) fn of_client(error: Error, service: &str) -> GssError {
     with_text(error, &text(cause, service, &error))
 }
 
-/// Returns the error with which a server refused a context with a service.
+/// Adds a text to the error with which a server refused a context: the cause and the fix, if known.
 pub(crate) fn of_refusal(refused: GssError, service: &str) -> GssError {
     let cause = find(OF_REFUSAL, refused.minor);
     let text = text(cause, service, &refused);
     GssError { text: Some(text.into()), ..refused }
 }
 
-/// Returns the error of a server without a key.
+/// Returns the error of a server whose keytab has no key of the service.
 pub(crate) fn of_keytab(error: Error, service: &str) -> GssError {
     let fix = format!("add it with `kadmin -q 'ktadd {service}/HOST'`; KRB5_KTNAME names another keytab");
     with_text(error, &format!("Kerberos: the keytab has no key of the service {service} ({error}); {fix}"))

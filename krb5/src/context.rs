@@ -44,7 +44,7 @@ impl Steps for ServerCtx {
 
 /// A context under construction.
 pub(crate) struct Exchange<C> {
-    /// `None` once the context is complete.
+    /// `None` after the context is complete or a step has failed.
     context: Option<C>,
     role: Role,
 }

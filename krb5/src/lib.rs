@@ -84,7 +84,7 @@ impl Krb5Server {
     /// Opens the keytab that `KRB5_KTNAME` names, or the system's default.
     ///
     /// # Errors
-    /// Returns [`GssError`] if the keytab has no key of the service.
+    /// Returns [`GssError`] if the keytab cannot be read or has no key of the service.
     pub fn new(service: &str) -> Result<Self, GssError> {
         let keys = || {
             let name = Name::new(service.as_bytes(), Some(GSS_NT_HOSTBASED_SERVICE))?;
@@ -101,9 +101,9 @@ impl GssMechanism for Krb5Server {
     }
 }
 
-/// Returns the user of this machine for a principal, by the rules of `auth_to_local` in `krb5.conf`. By
-/// default, the user is the principal without its realm if the principal has one component and belongs to the
-/// default realm.
+/// Returns the user of this machine for a principal, by the rules of `auth_to_local` in `krb5.conf`. Returns
+/// `None` if no rule applies. By default, the user is the principal without its realm if the principal has
+/// one component and belongs to the default realm.
 #[must_use]
 pub fn local_name(principal: &[u8]) -> Option<String> {
     let name = Name::new(principal, Some(GSS_NT_KRB5_PRINCIPAL)).ok()?;

@@ -1,8 +1,8 @@
 //! The connection configuration protocol (RFC 5666 section 6). Client and server of an RPC-over-RDMA
 //! connection exchange their limits over the connection itself.
 //!
-//! RFC 8166 omits this protocol. The private data of RFC 8797, which peers exchange during the handshake,
-//! contains more information. Use this protocol only for peers without such private data.
+//! RFC 8166 omits this protocol. Peers usually announce their inline limits in the private data of the
+//! handshake (RFC 8797). Use this protocol only for peers without such private data.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,7 @@ use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
 /// The security flavors that a client may use to configure its connection. The server rejects other flavors
 /// with AUTH_TOOWEAK.
 ///
-/// The right choice depends on access to the network (RFC 5666 section 11).
+/// The right choice depends on who can access the network (RFC 5666 section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavors {
     /// Any flavor. Only for networks with restricted access.
@@ -85,10 +85,10 @@ impl vers1::Handler for Configuration {
 }
 
 /// Sends the client's limits to the server, and applies the server's limits to the client for the rest of the
-/// connection.
+/// connection. Returns the server's limits.
 ///
-/// This must be the first call on a connection. It uses the client's credential; use [`configure_by`] for
-/// RPCSEC_GSS. The flavor must be adequate for the network (RFC 5666 section 11).
+/// This must be the first call on a connection. The call uses the client's credential. For RPCSEC_GSS, use
+/// [`configure_by`]. The flavor must be adequate for the network (RFC 5666 section 11).
 ///
 /// # Errors
 /// Returns [`CallError`] if the call fails, for example if the server lacks the program. In this case, the

@@ -25,8 +25,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Lookups use TCP. An rpcbind accepts registrations only from its own machine. Linux's rpcbind, unless
-//! started with `-i`, accepts them only over its local socket, which [`Rpcbind::local`] finds.
+//! Lookups on another machine use TCP. An rpcbind accepts registrations only from its own machine. Linux's
+//! rpcbind, unless started with `-i`, accepts them only over its local socket, which [`Rpcbind::local`]
+//! finds.
 
 mod address;
 mod error;
@@ -67,7 +68,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 #[cfg(unix)]
 const SOCKETS: [&str; 2] = ["/run/rpcbind.sock", "/var/run/rpcbind.sock"];
 
-/// A connection to an rpcbind. Clones share it.
+/// A connection to an rpcbind. Clones share the connection.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -110,7 +111,7 @@ impl<P: Program> Caller<P> for Transport {
 }
 
 impl Transport {
-    /// Returns the address of the host, which replaces an unspecified address in a reply.
+    /// Returns the address of rpcbind's host, which replaces an unspecified address in a reply.
     fn host(&self, address: &SocketAddr) -> SocketAddr {
         match self {
             Transport::Tcp(client) => client.peer(),
@@ -132,7 +133,7 @@ impl Transport {
 }
 
 impl Rpcbind {
-    /// Connects to the rpcbind of this machine: over its local socket if there is one, otherwise over TCP.
+    /// Connects to the rpcbind of this machine: over its local socket if possible, otherwise over TCP.
     ///
     /// # Errors
     /// Returns [`RpcbindError::Connect`] if connecting fails.
@@ -172,7 +173,7 @@ impl Rpcbind {
         Ok(Rpcbind::over(connect(address).await?))
     }
 
-    /// Uses an existing client, for example with other timeouts or with a credential.
+    /// Returns an `Rpcbind` that uses an existing client, for example with other timeouts or a credential.
     #[must_use]
     pub fn over(client: TcpClient) -> Self {
         Rpcbind { transport: Transport::Tcp(client), owner: String::new() }
@@ -184,7 +185,8 @@ impl Rpcbind {
         Rpcbind { owner: owner.into(), ..self }
     }
 
-    /// Looks up the address of a program version for a transport. Returns `None` if it is not registered.
+    /// Looks up the address of a program version for a transport. Returns `None` if the version is not
+    /// registered.
     ///
     /// If the registered address is unspecified, the result contains the address of the rpcbind instead.
     ///
@@ -208,8 +210,8 @@ impl Rpcbind {
     /// Registers all programs of `services` with an address and a transport.
     ///
     /// # Errors
-    /// Returns [`RpcbindError::Call`] if a call fails, and [`RpcbindError::Refused`] if a program is already
-    /// registered for the transport. On error, the registrations of this call are removed again.
+    /// Returns [`RpcbindError::Call`] if a call fails, and [`RpcbindError::Refused`] if rpcbind refuses a
+    /// registration. On error, this method tries to remove the registrations that it has made.
     pub async fn register(
         &self,
         services: &Services,
@@ -240,8 +242,8 @@ impl Rpcbind {
     ) -> Result<Registration, RpcbindError> {
         for (program, version) in services.programs() {
             let entry = self.entry(program, version, netid, String::new());
-            // The boolean result is ignored, so the call may be retransmitted. If the removal fails, so does
-            // the registration below.
+            // The boolean result is ignored, so the call may be retransmitted. If rpcbind refuses the
+            // removal, it also refuses the registration below.
             self.rpcbvers().unset(&entry).await?;
         }
         self.register(services, netid, address).await
@@ -334,8 +336,9 @@ impl Rpcbind {
     }
 }
 
-/// Finds the RPC-over-RDMA address of a program on a host. Uses the well-known port of the program if it has
-/// one (20049 for NFS). Otherwise looks up the address with the rpcbind of the host.
+/// Finds the RPC-over-RDMA address of a program on a host. Uses the well-known port of the program, if any
+/// (20049 for NFS). Otherwise asks the rpcbind of the host, and returns `None` if the program is not
+/// registered.
 ///
 /// # Errors
 /// Returns [`RpcbindError`] if the host name cannot be resolved or if the lookup fails.
@@ -367,12 +370,12 @@ fn at(host: &str, port: u16) -> String {
 
 /// Returns true for multicast, broadcast and unspecified addresses.
 fn is_shared_address(ip: IpAddr) -> bool {
-    // Includes IPv4-mapped IPv6 addresses.
+    // The checks also apply to IPv4-mapped IPv6 addresses.
     let ip = ip.to_canonical();
     ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) || ip.is_unspecified()
 }
 
-/// Returns true if the error means that the rpcbind supports only version 3.
+/// Returns true if the error means that the rpcbind supports no version later than 3.
 fn has_only_version_3(error: &CallError) -> bool {
     matches!(error, CallError::Rejected(ReplyError::ProgramMismatch { low: ..=3, high: 3 }))
 }

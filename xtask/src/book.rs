@@ -38,7 +38,7 @@ struct Crates {
     /// The path of each library, by name. A library that build scripts also use is built twice, and the
     /// examples use one of the two builds.
     libraries: BTreeMap<String, String>,
-    /// The `OUT_DIR` of the package.
+    /// The `OUT_DIR` of [`PACKAGE`].
     compiled: PathBuf,
     dependencies: PathBuf,
 }
@@ -69,7 +69,7 @@ impl Crates {
     }
 
     /// Writes a `rustdoc` wrapper that passes the paths of the crates, since mdbook cannot. Returns a
-    /// search path that contains it.
+    /// search path that finds the wrapper first.
     fn write(&self, folder: &Path) -> io::Result<OsString> {
         let path = env::var_os("PATH").unwrap_or_default();
         let mut script = format!(

@@ -34,19 +34,19 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target: OsString| root.join(target))
 }
 
-/// Returns the directory for files of the gate.
+/// Creates and returns the directory for files of the gate.
 pub(crate) fn scratch(root: &Path) -> Result<PathBuf, String> {
     let folder = target(root).join("ci");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
 }
 
-/// Runs cargo and returns its output.
+/// Runs cargo and returns its standard output.
 pub(crate) fn output(root: &Path, arguments: &[&str]) -> Result<String, String> {
     stdout(command(root, arguments), arguments)
 }
 
-/// Runs a prepared cargo command and returns its output.
+/// Runs a prepared cargo command and returns its standard output.
 pub(crate) fn stdout(mut command: Command, arguments: &[&str]) -> Result<String, String> {
     let shown = arguments.join(" ");
     let output = command.output().map_err(|error| format!("cannot run `cargo {shown}`: {error}"))?;
@@ -57,7 +57,7 @@ pub(crate) fn stdout(mut command: Command, arguments: &[&str]) -> Result<String,
     }
 }
 
-/// Fails with one line for each finding.
+/// Fails if there are findings. The error has one line for each finding.
 pub(crate) fn report(found: &[String]) -> Result<(), String> {
     if found.is_empty() { Ok(()) } else { Err(format!("\n  {}", found.join("\n  "))) }
 }

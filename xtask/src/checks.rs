@@ -1,4 +1,4 @@
-//! The steps of the gate that run no tests, cheap ones first. `steps.rs` has the test steps.
+//! The steps of the gate without `cargo test`, cheap ones first. `steps.rs` has the test steps.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::step::Step;
 use crate::steps::STEPS;
 use crate::{book, cargo, cycles, deny, documents, evidence, packages, security, tools, walk};
 
-/// Every check, in the order in which they run.
+/// All checks, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
     step("fmt", |root| cargo::run(root, &["fmt", "--all", "--check"])),
     step("members", packages::members_agree),
@@ -42,7 +42,7 @@ const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step 
     Step::new(name, MINUTES, run)
 }
 
-/// Checks the form of all documents, the figures, and the tests that SECURITY.md names.
+/// Checks the form of all documents, the matrix in docs/interop.md, and the tests that SECURITY.md names.
 fn all_documents(root: &Path) -> Result<(), String> {
     documents::check(root)?;
     evidence::check(root)?;
@@ -63,7 +63,7 @@ fn no_std(root: &Path) -> Result<(), String> {
     cargo::run(root, &["build", "--package", "rpcrdma-nfs3"])
 }
 
-/// Builds the documentation. A broken link is an error.
+/// Builds the documentation. A warning, for example about a broken link, is an error.
 fn docs(root: &Path) -> Result<(), String> {
     let arguments = ["doc", "--no-deps"];
     let mut command = cargo::command(root, &arguments);
@@ -71,8 +71,8 @@ fn docs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints `rpcrdma-verbs` and the packages with the feature `verbs`, and documents `rpcrdma-verbs`. Runs only
-/// if the system packages are present.
+/// Lints `rpcrdma-verbs` and the packages with the feature `verbs`, and documents `rpcrdma-verbs`. If a
+/// system package is missing, records the step as not run.
 fn verbs(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -93,8 +93,8 @@ fn verbs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documents `rpcrdma-krb5` and the packages with the feature `krb5`. Runs only if the system
-/// packages are present.
+/// Lints and documents `rpcrdma-krb5`, and `rpcrdma-nfs` with the feature `krb5`. If a system package is
+/// missing, records the step as not run.
 fn krb5(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing_for_krb5();
     if !missing.is_empty() {
@@ -141,8 +141,8 @@ const WITHOUT_CYCLES: &[&str] = &[
 /// module that its parent selects (see `xdr/spare.rs` and `xdr/no_spare.rs`).
 const MAX_FEATURE_GATES: usize = 17;
 
-/// Checks `xdr <- wire <- proto <- provider <- shell`: a layer names only layers to its left. Files do
-/// not import one another in a cycle. Few lines depend on a feature.
+/// Checks `xdr <- wire <- proto <- provider <- shell`: a layer names only layers to its left. Also reports
+/// files named `mod.rs`, import cycles between files, and too many lines that depend on a feature.
 fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
@@ -252,9 +252,8 @@ const PRODUCTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Checks dependencies. A compiler uses none of our crates except the leaf, and generated crates only the
-/// runtime. Only one version of syn is used. By default, no package needs a system library for RDMA or
-/// Kerberos.
+/// Checks that packages depend only on the members that `OURS` and `PRODUCTS` allow. Only one major version
+/// of syn is compiled. By default, no package needs a system library for RDMA or Kerberos.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let ours = OURS.iter().map(|row| (row, "all"));

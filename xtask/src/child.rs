@@ -37,8 +37,8 @@ pub(crate) fn run(
     let errors = writer.try_clone().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("cannot run the command: {error}"))?;
-    // The command holds the write end of the pipe. The reader sees the end only after all copies are
-    // closed.
+    // The command holds the write end of the pipe. The reader sees the end of the output only after all
+    // copies are closed.
     drop(command);
     let group = Group::of(&child);
     let lines = lines(reader);
@@ -62,7 +62,7 @@ pub(crate) fn run(
     ended.map(|(end, _)| end).ok_or_else(|| "the command has no outcome".to_owned())
 }
 
-/// Returns the outcome of the child if it has exited or its time is up.
+/// Returns the outcome of the child, or `None` while it runs. If its time is up, kills its group.
 fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> Result<Option<End>, String> {
     if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
         return Ok(Some(if status.success() { End::Succeeded } else { End::Failed(status.code()) }));
@@ -129,12 +129,12 @@ fn end(groups: &[Pid]) {
 
 fn kill(groups: &[Pid], signal: Signal) {
     for group in groups {
-        // Fails only if no process of the group is left.
+        // The call fails only if no process of the group is left.
         let _ = kill_process_group(*group, signal);
     }
 }
 
-/// Kills the running groups when this process receives a signal.
+/// When this process receives SIGINT, SIGTERM or SIGHUP, kills the running groups and exits.
 pub(crate) fn kill_on_signals() -> Result<(), String> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| format!("cannot handle signals: {error}"))?;
@@ -147,8 +147,7 @@ pub(crate) fn kill_on_signals() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command that uses the network, and prints its output. Returns true if it succeeds within the
-/// limit.
+/// Runs a command and prints its output. Returns true if the command succeeds within the limit.
 pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
     run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
 }

@@ -19,7 +19,7 @@ type Names = Vec<String>;
 #[derive(Default)]
 struct Module {
     file: PathBuf,
-    /// The names imported by `use` items.
+    /// The names that `use` items import or re-export, with their paths.
     uses: BTreeMap<String, Names>,
     /// The modules whose public items this module re-exports by `pub use path::*`.
     globs: Vec<Names>,
@@ -81,7 +81,7 @@ fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
 /// Maximum length of a chain of re-exports.
 const DEPTH: usize = 8;
 
-/// Returns the module that defines the item of a path, or `None` for an item of another crate.
+/// Returns the module that defines the item of a path, or `None` if the crate has no module on the path.
 fn definer(modules: &Modules, path: &[String], depth: usize) -> Option<Names> {
     let length = (0..=path.len()).rev().find(|length| modules.contains_key(&path[..*length]))?;
     let (at, rest) = path.split_at(length);
@@ -95,7 +95,7 @@ fn definer(modules: &Modules, path: &[String], depth: usize) -> Option<Names> {
     Some(by_glob.map_or_else(|| at.to_vec(), Clone::clone))
 }
 
-/// Returns true if a module's file contains a definition or a re-export of a name.
+/// Returns true if a module's file defines, imports or re-exports a name.
 fn defines(modules: &Modules, at: &Names, name: &str) -> bool {
     let Some(module) = modules.get(at) else { return false };
     module.uses.contains_key(name)
@@ -200,8 +200,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a module within the file, and returns the number of its tokens after `mod`. Unit tests may
-    /// import anything, so they are skipped.
+    /// Reads a module within the file, and returns the number of its tokens after `mod`. Skips the module
+    /// `tests`, because unit tests may import anything.
     fn inline_module(&mut self, tokens: &[TokenTree]) -> usize {
         let [TokenTree::Ident(name), TokenTree::Group(group), ..] = tokens else { return 0 };
         if name != "tests" {
@@ -254,7 +254,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns a path relative to the crate root, or `None` for a path to another crate.
+    /// Returns a path relative to the crate root. Returns `None` if the path leads to another crate or may be
+    /// a variable.
     fn absolute(&self, path: &[String], kind: Kind) -> Option<Names> {
         let (first, rest) = path.split_first()?;
         let mut base = self.at.clone();
@@ -298,7 +299,7 @@ fn path_length(tokens: &[TokenTree]) -> usize {
     length
 }
 
-/// Returns true for a field or a method: after a single dot, but not after the two dots of a range.
+/// Returns true if the token is a field or a method: it follows a single dot, not the two dots of a range.
 fn is_after_dot(tokens: &[TokenTree], place: usize) -> bool {
     let is_dot = |place| before(tokens, place).is_some_and(|token| is_punct(token, '.'));
     is_dot(place) && !is_dot(place - 1)

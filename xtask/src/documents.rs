@@ -22,16 +22,16 @@ const GENERATED: &[&str] = &["specs/requirements/README.md", "xdrgen/DIAGNOSTICS
 /// Directories with emitted code.
 const EMITTED: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/"];
 
-/// Shell scripts without an extension.
+/// The directory of the shell scripts without an extension.
 const GUEST_SCRIPTS: &str = "tests/interop/guest/";
 
-/// The directory of the guides. Only links inside it work in the book.
+/// The directory of the guides. In the book, only links to its files work.
 const BOOK: &str = "docs/";
 
 /// The table of contents of the guides.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks every Markdown file of the workspace except generated ones, and the comments of its files.
+/// Checks every Markdown file of the workspace except generated ones, and the widths of comments.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let summary = read(&root.join(SUMMARY))?;
@@ -79,7 +79,7 @@ fn comment_marks(name: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Begins the continuation lines of a comment in C. After code, `*` is an operator.
+/// The mark of the continuation lines of a comment in C. After code, `*` is an operator.
 const CONTINUED: &str = "*";
 
 /// Returns the lines that are too wide and have a comment, alone or after code.
@@ -148,7 +148,7 @@ struct Link<'t> {
 }
 
 impl Link<'_> {
-    /// Returns an error message for an invalid link of the document `name`, which is in `folder`.
+    /// Returns an error message if the link is invalid. The document `name` with the `text` is in `folder`.
     fn problem(&self, folder: &Path, name: &str, text: &str) -> Option<String> {
         let Link { path, anchor, .. } = self;
         let file = folder.join(path);
@@ -165,14 +165,14 @@ impl Link<'_> {
     }
 }
 
-/// Returns the anchor of a heading, as GitHub and mdBook form it.
+/// Returns the anchor that GitHub and mdBook generate for a heading.
 fn slug(heading: &str) -> String {
     let title = heading.trim_start_matches('#').trim();
     let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Returns the links of a document that do not leave the workspace.
+/// Returns the links of a document, except URLs.
 fn links(text: &str) -> impl Iterator<Item = Link<'_>> {
     let targets = |line| str::split(line, "](").skip(1).filter_map(|rest| rest.split(')').next());
     let all = prose(text).flat_map(move |(number, line)| targets(line).map(move |target| (number, target)));

@@ -88,8 +88,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     errata(root)
 }
 
-/// Writes the compiler's findings in published documents to `docs/errata.md`, by running the test that checks
-/// them.
+/// Runs the test that writes the compiler's findings in published documents to `docs/errata.md`. Without
+/// `XDRGEN_CORPUS`, only prints a notice.
 fn errata(root: &Path) -> Result<(), String> {
     if std::env::var_os("XDRGEN_CORPUS").is_none() {
         print(&format!("{ERRATA}: not written, because XDRGEN_CORPUS does not name the texts of the RFCs"));

@@ -1,4 +1,4 @@
-//! Runs tests by parts of their names. A name that selects no test is an error.
+//! Runs tests selected by parts of their names. A part that matches no test is an error.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -25,10 +25,10 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// Runs `cargo test`, with its options and these filters.
+/// Runs a `cargo test` command with these filters.
 ///
 /// # Errors
-/// Fails if a test fails, or if a filter matches no test.
+/// Fails if a test fails, if a filter matches no test, or if no test runs.
 pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), String> {
     if !filters.skip.is_empty() {
         let unmatched = Filters { only: &[], ..*filters }.unmatched(&list(&command)?);
@@ -54,7 +54,7 @@ pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), St
     unmatched.done()
 }
 
-/// Returns the output of a `cargo test` command that lists the tests.
+/// Returns the tests that a `cargo test` command selects, as libtest lists them.
 pub(crate) fn list(command: &Command) -> Result<String, String> {
     let mut listing = Command::new(command.get_program());
     listing.args(command.get_args()).args(["--", "--list"]);

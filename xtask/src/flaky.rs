@@ -30,7 +30,7 @@ pub(crate) struct Options {
     parallel: usize,
 }
 
-/// A test binary that exceeds this time counts as hanging.
+/// The time limit of a test binary.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// The suite without doc tests, which would be compiled again for each run.
@@ -75,11 +75,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Binary {
     program: PathBuf,
-    /// The directory of its package, in which cargo runs it.
+    /// The directory of the binary's package. Cargo runs the binary there.
     package: PathBuf,
 }
 
-/// Returns the test binaries that cargo's messages name, one JSON value per line.
+/// Returns the test binaries that cargo's messages name. Each message is a line with a JSON value.
 fn binaries(messages: &str) -> Vec<Binary> {
     let binary = |line: &str| {
         let message: Value = serde_json::from_str(line).ok()?;
@@ -130,7 +130,7 @@ impl Suite {
 }
 
 impl Binary {
-    /// Runs the binary once. Returns the tests that failed.
+    /// Runs the binary once. Returns the failed tests, or a description of the failure if no test is named.
     fn run(&self, folder: &Path, number: usize) -> Result<Vec<String>, String> {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);

@@ -43,8 +43,8 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";
 
-/// Builds the targets and runs one per core. Their corpora stay in `target/fuzz/corpus`; inputs that
-/// crash a target are stored in `target/fuzz/found`.
+/// Builds the targets and runs one per core at a time. Their corpora stay in `target/fuzz/corpus`. Inputs on
+/// which a target fails are stored in `target/fuzz/found`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&arguments.targets)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);

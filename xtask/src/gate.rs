@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: runs all checks required for a change, one step after another, cheap ones first.
 //!
-//! Every step runs in a separate process (`cargo xtask step NAME`) with a time limit. Its output is
-//! forwarded as it arrives.
+//! Every step runs in a separate process (`cargo xtask step NAME`) with a time limit. The gate forwards the
+//! step's output as it arrives.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -91,14 +91,14 @@ impl<'a> Gate<'a> {
         self.limited(name, limit.min(left)).map(|(outcome, _)| outcome)
     }
 
-    /// Runs a step within a time limit.
+    /// Runs a step or a long job with a time limit. Returns the outcome and the duration.
     pub(crate) fn limited(&mut self, name: &str, limit: Duration) -> Result<(Outcome, Duration), String> {
         print(&format!("\n==> {name}"));
         let records = scratch(self.root)?.join(format!("not-run-{name}"));
         let _ = fs::remove_file(&records);
         let mut command = Command::new(own_program()?);
         command.arg0("xtask").args(["step", name]).current_dir(self.root).env(not_run::FILE, &records);
-        // With this variable, tests that need Wireshark search for it, and record if it is missing.
+        // With this variable, tests that need Wireshark search for it, and record if they do not find it.
         command.env("RPCRDMA_TSHARK", "1");
         let began = Instant::now();
         let totals = &mut self.report.totals;
@@ -122,7 +122,7 @@ impl<'a> Gate<'a> {
     }
 
     /// Runs the long job with the oldest run among those that can run here and fit into the remaining
-    /// time. The outcome goes to the ledger, unless the gate's deadline ends the job.
+    /// time. Records the outcome in the ledger, unless the gate's deadline ends the job.
     fn job(&mut self) -> Result<(), String> {
         let ledger = Ledger::read(self.root)?;
         let mut tried = Vec::new();
@@ -147,7 +147,7 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Prints the failures and, as the last line, the sum of the tests.
+    /// Prints the failures and, as the last line, the sum of the tests. Returns the exit code.
     pub(crate) fn finish(&self) -> ExitCode {
         let is_strict = env::var_os("STRICT").is_some_and(|value| value == "1");
         let failures = self.report.failures(is_strict);

@@ -1,8 +1,8 @@
 //! `cargo xtask ci guides`: runs the first code block with commands of each guide in `GUIDES`. The step
 //! `walk` runs the commands of the guide `compile`.
 //!
-//! Each guide gets an empty directory with the documents of `specs/`. `cargo` runs the programs of this
-//! workspace in the debug profile, and `cargo install` does nothing.
+//! Each guide gets a new directory with a copy of the documents in `specs/`. There, `cargo run --release`
+//! runs the programs of this workspace in the debug profile, and other cargo commands do nothing.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -12,11 +12,11 @@ use std::path::Path;
 use crate::cargo;
 use crate::shell::{Server, Shell};
 
-/// The guides, and a part of the output of one of their commands.
+/// Each guide, and a text that the output of its commands must contain.
 const GUIDES: &[(&str, &str)] =
     &[("extensions", "compatible; additions:\n"), ("nfs", "big.iso"), ("captures", "NFSv3 WRITE")];
 
-/// Runs the commands.
+/// Runs the commands of all guides in [`GUIDES`].
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let compiler = ["build", "--quiet", "--package", "rpcrdma-xdrgen", "--features", "cli"];
     cargo::run(root, &compiler)?;
@@ -38,7 +38,7 @@ fn follow(root: &Path, guide: &str, output: &str) -> Result<(), String> {
         if let Some(command) = command.strip_suffix('&') {
             server = Some(shell.serve(command, &directory.join("printed"))?);
         } else if command.starts_with("cd ") {
-            // Each command runs in its own shell.
+            // Each command runs in a separate shell, so the `cd` precedes every later command.
             folder = format!("{command} && ");
         } else {
             printed.push_str(&shell.run(&format!("{folder}{command}"))?);
@@ -71,7 +71,7 @@ fn prepare(root: &Path, directory: &Path) -> Result<(), Box<dyn std::error::Erro
     Ok(fs::set_permissions(programs.join("cargo"), Permissions::from_mode(0o755))?)
 }
 
-/// Returns a search path with the programs, and a directory for the state of `nfs3d`.
+/// Returns environment variables: a search path with the programs, and a directory for the state of `nfs3d`.
 fn environment(root: &Path, directory: &Path) -> Result<Vec<(&'static str, std::ffi::OsString)>, String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let programs = [directory.join("bin"), cargo::target(root).join("debug")];

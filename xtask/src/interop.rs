@@ -12,20 +12,20 @@ use crate::filters::{self, Filters};
 use crate::packages::KRB5_FEATURES;
 use crate::shell::Shell;
 
-/// A group of tests, and the packages that the lab needs for them.
+/// A group of tests, and their requirements.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
     /// Parts of the names of the tests to run and to skip.
     pub(crate) filters: Filters<'static>,
     /// True to run the tests at full length.
     pub(crate) long: bool,
-    /// True if they need programs with the feature `verbs`, for the devices in the guest.
+    /// True if the tests need programs with the feature `verbs`, for the devices in the guest.
     pub(crate) devices: bool,
-    /// True if they need programs with the feature `krb5`, and a KDC on this machine.
+    /// True if the tests need programs with the feature `krb5`, and a KDC on this machine.
     pub(crate) kerberos: bool,
-    /// True if they need fsx, fio, dbench and pjdfstest.
+    /// True if the tests need fsx, fio, dbench and pjdfstest.
     pub(crate) suites: bool,
-    /// The kernel to run.
+    /// The version of Linux in the guest.
     pub(crate) kernel: &'static str,
 }
 
@@ -40,7 +40,7 @@ impl Group {
         Group { filters, long: false, devices: false, kerberos: false, suites: false, kernel: KERNEL }
     }
 
-    /// Tests at full length.
+    /// Returns a group of tests that run at full length.
     pub(crate) const fn long(only: &'static [&'static str]) -> Self {
         Group { long: true, ..Group::short(only, &[]) }
     }
@@ -62,17 +62,17 @@ impl Group {
     }
 }
 
-/// iWARP in user space on this machine, siw in the guest.
+/// The tests with iWARP in user space on this machine and siw in the guest.
 pub(crate) const IWARP: Group = Group::short(&[], &["verbs::", "in_guest::"]);
-/// Programs with the feature `verbs`, on the devices in the guest.
+/// The tests of programs with the feature `verbs`, on the devices in the guest.
 pub(crate) const DEVICES: Group = Group::short(&["verbs::"], &["by_verbs::"]).with_devices();
 /// The tests of client and server, repeated on the devices in the guest.
 pub(crate) const IN_GUEST: Group = Group::short(&["by_verbs::"], &["by_verbs::suites"]).with_devices();
-/// Every short test with the other kernel.
+/// The tests of the three groups above, with the second kernel.
 pub(crate) const ON_SECOND_KERNEL: Group =
     Group { kernel: SECOND_KERNEL, ..Group::short(&[], &["suites_over", "in_guest::"]).with_devices() };
 
-/// Runs a group of tests. If the lab is unavailable, records this for the step `name`.
+/// Runs a group of tests. If the lab or a system package is missing, records the step `name` as not run.
 pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> {
     let needs = [(group.devices, "--verbs"), (group.suites, "--suites")];
     let needs: Vec<&str> = needs.iter().filter(|(needed, _)| *needed).map(|(_, option)| *option).collect();
@@ -98,12 +98,14 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
 
 /// Returns the command that runs the tests.
 fn command(root: &Path, kerberos: bool) -> Command {
-    // Without Kerberos, selects the entire workspace, so that nothing is recompiled with other features.
+    // Without Kerberos, the command selects the entire workspace, so that nothing is recompiled with other
+    // features.
     let packages = if kerberos { &KRB5_FEATURES[..] } else { &[] };
     cargo::command(root, &[&["test", "--test", "interop"], packages].concat())
 }
 
-/// Fails if a filter of a named group, with or without Kerberos, matches no test.
+/// Fails if a filter of a named group matches no test. Checks only the groups with Kerberos, or only those
+/// without.
 pub(crate) fn check_filters<'a>(
     root: &Path,
     kerberos: bool,
@@ -133,7 +135,7 @@ pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -
 /// The exit status of the lab's check if a requirement is missing that the lab cannot install.
 const UNAVAILABLE: i32 = 3;
 
-/// Prepares the lab. If it is unavailable here, records this for the step and returns false.
+/// Prepares the lab. If the lab is unavailable here, records the step as not run and returns false.
 fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, String> {
     let arguments = [&["xtask", "lab", "check"], needs].concat();
     let mut check = cargo::command(root, &arguments);
@@ -172,7 +174,7 @@ fn lab(root: &Path, kernel: &str, arguments: &[&str]) -> Result<(), String> {
 const SECTION: &str = "Mount a directory over RDMA";
 
 /// Runs README's commands verbatim: a server for the directory `specs`, and Linux in a guest that mounts
-/// it over RDMA.
+/// the directory over RDMA.
 pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     let readme = fs::read_to_string(root.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let commands = commands_below(&readme, SECTION)?;
@@ -207,7 +209,7 @@ fn commands_below(text: &str, section: &str) -> Result<Vec<String>, String> {
     if commands.is_empty() { Err(format!("README.md: no commands below `{section}`")) } else { Ok(commands) }
 }
 
-/// Terminates the guest when it is dropped.
+/// Terminates the guest when this value is dropped.
 struct Guest<'a>(&'a Path);
 
 impl Drop for Guest<'_> {

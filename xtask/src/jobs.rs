@@ -10,7 +10,7 @@ use crate::peers;
 use crate::step::Step;
 use crate::stress;
 
-/// Every long job, with an estimated duration that is used until the ledger has an actual one.
+/// All long jobs. An estimated duration applies until the ledger has a successful run of the job.
 pub(crate) const JOBS: &[Step] = &[
     Step::interop("faults", 30, FAULTS),
     Step::interop("files", 30, FILES),
@@ -63,8 +63,8 @@ pub(crate) fn job_names() -> String {
     JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the job with the oldest run among those that should finish in the remaining time and were not
-/// tried.
+/// Returns the first job that never ran, or else the job with the oldest run. Considers only jobs that should
+/// finish in the remaining time and are not in `tried`.
 pub(crate) fn next(ledger: &Ledger, left: Duration, tried: &[&str]) -> Option<&'static str> {
     let expected = |job: &Step| ledger.duration(job.name).unwrap_or(Duration::from_secs(job.minutes * 60));
     let fitting = JOBS.iter().filter(|job| expected(job) <= left).map(|job| job.name);
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(next(&ledger, minutes(29), &[]), None);
         assert_eq!(next(&ledger, minutes(30), &[]), Some("faults"));
         assert_eq!(next(&ledger, minutes(30), &["faults"]), Some("files"));
-        // A recorded run replaces the estimate, and the other runs are older.
+        // A recorded run replaces the estimate. Jobs that never ran come first.
         let mut record = |job: &str, seconds| {
             ledger.add(Entry {
                 date: "2026-01-01T00:00:00Z".to_owned(),

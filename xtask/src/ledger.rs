@@ -20,7 +20,7 @@ const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 pub(crate) struct Entry {
     /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
-    /// The abbreviated commit, with `+` if other files had uncommitted changes.
+    /// The abbreviated commit, with `+` if files other than the ledger had uncommitted changes.
     pub(crate) revision: String,
     pub(crate) job: String,
     pub(crate) passed: bool,
@@ -94,7 +94,7 @@ impl Ledger {
         self.entries.push(entry);
     }
 
-    /// Returns the latest run of a job.
+    /// Returns the latest run of a job, if any.
     pub(crate) fn last(&self, job: &str) -> Option<&Entry> {
         // Of several entries with the same date, the last line counts.
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
@@ -119,13 +119,13 @@ impl Ledger {
     /// Sorts jobs by the age of their latest runs: jobs that never ran, then the oldest.
     pub(crate) fn by_age<'a>(&self, jobs: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let mut jobs: Vec<&str> = jobs.into_iter().collect();
-        // The sort is stable: jobs that never ran stay in the order of the table.
+        // The sort is stable: jobs that never ran stay in the given order.
         jobs.sort_by_key(|job| self.last(job).map(|entry| entry.date.clone()));
         jobs
     }
 }
 
-/// Appends a run to the ledger.
+/// Appends a run that has just ended to the ledger, and prints the entry.
 pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Result<(), String> {
     let entry = Entry::now(root, job, passed, took)?;
     append(root, &entry)?;
@@ -133,7 +133,7 @@ pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Re
     Ok(())
 }
 
-/// Appends a run to the file.
+/// Appends an entry to the file. Creates the file if it does not exist.
 fn append(root: &Path, entry: &Entry) -> Result<(), String> {
     let path = root.join(FILE);
     let failed = |error: io::Error| format!("{FILE}: {error}");
@@ -158,7 +158,7 @@ fn revision(root: &Path) -> String {
     revision
 }
 
-/// Returns the output of a program, without the last line break.
+/// Returns the output of a program, without trailing white space.
 fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).current_dir(root).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;

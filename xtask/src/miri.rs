@@ -44,7 +44,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| format!("the tests under Miri failed: {error}"))
 }
 
-/// Returns the missing requirements.
+/// Fails if a requirement is missing. The error says how to install it.
 pub(crate) fn ready() -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {

@@ -2,7 +2,7 @@
 //! detects.
 //!
 //! `tests/mutants.toml` lists mistakes in the protocols, each with the rules that it breaks.
-//! cargo-mutants generates others in the parts of the runtime without I/O.
+//! cargo-mutants generates other mistakes in the parts of the runtime without I/O.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,7 @@ const GENERATED_IN: [&str; 3] =
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
-/// The number of parts of the generated mistakes. Each takes about half an hour.
+/// The number of parts of the generated mistakes. Each part takes about half an hour.
 const PARTS: usize = 240;
 const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
 
@@ -65,7 +65,7 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Mutation {
     name: String,
-    /// The rules that it breaks.
+    /// The rules that the mistake breaks.
     breaks: Vec<String>,
     file: PathBuf,
     find: String,
@@ -90,7 +90,7 @@ struct Survivor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Caught,
-    /// Only tests fail that name none of the broken rules.
+    /// Tests fail, but none of them names a broken rule.
     CaughtByOtherTests,
     Survived,
     DoesNotCompile,
@@ -105,7 +105,7 @@ enum Run {
     DoesNotCompile,
 }
 
-/// Tries the listed and the generated mistakes.
+/// Tries the listed mistakes, the generated mistakes, or both, as the arguments select.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     child::kill_on_signals()?;
     let list = List::read(root)?;
@@ -427,8 +427,8 @@ fn try_generated(root: &Path, list: &List, part: Option<&str>) -> Result<(), Str
     cargo::report(&found)
 }
 
-/// Tries a part of the generated mistakes. The unit tests of runtime and codec run first, since they build
-/// much faster. The other tests run only for survivors.
+/// Tries a part of the generated mistakes. The unit tests and the XDR tests of the runtime run first, since
+/// they build much faster. The other tests run only for survivors.
 fn try_part(root: &Path, part: &str) -> Result<Generated, String> {
     let mut first = cargo_mutants(root, &FIRST_TESTS, |command| {
         command.args(["--shard", part]);
@@ -442,7 +442,7 @@ fn try_part(root: &Path, part: &str) -> Result<Generated, String> {
     Ok(first)
 }
 
-/// Runs cargo-mutants once, with the tests of one package. cargo-mutants makes its own scratch copy.
+/// Runs cargo-mutants once, with the given packages and tests. cargo-mutants makes its own scratch copy.
 fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> Result<Generated, String> {
     let output = target(root).join("mutants");
     let mut command = cargo::command(root, &["mutants", "--package", "rpcrdma-runtime", "--no-shuffle"]);
@@ -468,8 +468,8 @@ fn exactly(text: &str) -> String {
     format!("^{}$", escaped.collect::<String>())
 }
 
-/// Returns the lines of cargo-mutants that no survivor of the list explains. A line begins with file,
-/// line and column. The numbers change with the code and are not compared.
+/// Returns the lines of cargo-mutants that no survivor of the list explains. A line begins with file, line
+/// and column. Line and column change with the code and are not compared.
 fn unexplained(missed: &str, survivors: &[Survivor]) -> Vec<String> {
     let is_explained = |line: &str| {
         let Some((place, mutant)) = line.split_once(": ") else { return false };

@@ -12,13 +12,13 @@ use xtask::files::relative;
 
 use crate::cargo;
 
-/// The package for RDMA devices: the only one with C libraries and unsafe code.
+/// The package for RDMA devices, the only one with unsafe code.
 pub(crate) const VERBS: &str = "rpcrdma-verbs";
 
-/// The features without which the package is empty.
+/// The arguments that enable the feature without which the package [`VERBS`] is empty.
 pub(crate) const VERBS_FEATURES: [&str; 2] = ["--features", "rpcrdma-verbs/devices"];
 
-/// Selects the packages with Kerberos, and all of its features.
+/// The arguments that select the packages with Kerberos and enable their features for Kerberos.
 pub(crate) const KRB5_FEATURES: [&str; 6] = [
     "--package",
     "rpcrdma-krb5",
@@ -166,7 +166,8 @@ fn build_packages(root: &Path, target: &str, others: &[Member]) -> Result<(), St
     cargo::run(root, &arguments)
 }
 
-/// Builds the libraries with the Rust that `rust-version` specifies.
+/// Checks that the libraries compile with the Rust that `rust-version` specifies. If that Rust is missing,
+/// records the step as not run.
 pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     let mut published = metadata(root)?.packages;
     published.retain(Member::is_published);
@@ -214,8 +215,8 @@ fn metadata(root: &Path) -> Result<Metadata, String> {
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Returns true if the system has the requirements of the package for RDMA devices. Otherwise records
-/// them for `step`.
+/// Returns true if the system has the packages that [`VERBS`] needs. Otherwise records the missing packages
+/// for `step`.
 fn builds_verbs(step: &str) -> bool {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -239,7 +240,7 @@ fn files(root: &Path, package: &str) -> Result<BTreeSet<String>, String> {
     Ok(text.lines().map(|line| line.replace('\\', "/")).collect())
 }
 
-/// Returns the missing and forbidden files of a package.
+/// Returns a message for each missing or forbidden file of a package.
 fn wrong_files(files: &BTreeSet<String>, is_guarded: bool) -> Vec<String> {
     let missing = REQUIRED.iter().filter(|name| !files.contains(**name));
     let is_forbidden = |file: &&String| {

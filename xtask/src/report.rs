@@ -44,9 +44,9 @@ pub(crate) enum Outcome {
     Passed,
     Failed,
     TimedOut,
-    /// The step recorded that it cannot run here.
+    /// The step recorded that it cannot run here, or the deadline of the gate ended a long job.
     NotRun,
-    /// An earlier step failed, or the deadline passed.
+    /// An earlier step failed.
     NotReached,
 }
 
@@ -138,7 +138,7 @@ impl Report {
         self.steps.push((step.to_owned(), outcome, took));
     }
 
-    /// Turns the outcome of the latest step into "not run".
+    /// Changes the outcome of the latest step to "not run", and records the reason.
     pub(crate) fn set_not_run(&mut self, step: &str, why: &str) {
         if let Some((_, outcome, _)) = self.steps.last_mut() {
             *outcome = Outcome::NotRun;
@@ -146,7 +146,7 @@ impl Report {
         self.not_run.add(step, &format!("{step}\t{why}\n"));
     }
 
-    /// Returns the failed steps. With `strict`, skipped steps also count as failed.
+    /// Returns the failures. With `strict`, a skipped test or step is also a failure.
     pub(crate) fn failures(&self, strict: bool) -> Vec<String> {
         let failed = self.steps.iter().filter(|(_, outcome, _)| outcome.is_failure());
         let mut failures: Vec<_> = failed.map(|(step, outcome, _)| format!("{step} ({outcome})")).collect();

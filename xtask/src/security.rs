@@ -12,8 +12,8 @@ const DOCUMENT: &str = "SECURITY.md";
 /// The text before the name of a step.
 const STEP: &str = "cargo xtask ci ";
 
-/// Checks that SECURITY.md names only existing tests and these steps, and that every statement names at least
-/// one.
+/// Checks that SECURITY.md names only existing tests and the given steps. Every statement must name a test or
+/// a step.
 pub(crate) fn check(root: &Path, steps: &[&str]) -> Result<(), String> {
     let text = fs::read_to_string(root.join(DOCUMENT)).map_err(|error| format!("{DOCUMENT}: {error}"))?;
     let sources = files::below(root)?;
@@ -35,7 +35,7 @@ pub(crate) fn check(root: &Path, steps: &[&str]) -> Result<(), String> {
 /// A reference to the test or step that verifies a statement.
 #[derive(Debug, PartialEq, Eq)]
 enum Reference<'a> {
-    /// A test, and the end of its file's path.
+    /// The end of a file's path, and a test in that file.
     Test(&'a str, &'a str),
     Step(&'a str),
 }
@@ -49,7 +49,7 @@ impl Reference<'_> {
                 return Ok((!steps.contains(&name)).then(|| format!("the gate has no step `{name}`")));
             }
         };
-        // Whole components: `tests.rs` does not match `my_tests.rs`.
+        // `ends_with` compares whole components: `tests.rs` does not match `my_tests.rs`.
         let mut with_end = sources.iter().filter(|path| path.ends_with(end));
         let (Some(path), None) = (with_end.next(), with_end.next()) else {
             return Ok(Some(format!("expected exactly one path that ends in `{end}`")));

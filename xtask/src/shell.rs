@@ -26,7 +26,7 @@ impl Shell<'_> {
         if output.status.success() { Ok(printed) } else { Err(format!("`{command}` failed")) }
     }
 
-    /// Starts a server, with its output in the file `printed`, and waits until it accepts connections.
+    /// Starts a server with its output in the file `printed`, and waits until the server prints `serving`.
     pub(crate) fn serve(&self, command: &str, printed: &Path) -> Result<Server, String> {
         print(&format!("$ {command}&"));
         let failed = |error: std::io::Error| format!("cannot start the server: {error}");
@@ -46,7 +46,7 @@ impl Shell<'_> {
     }
 }
 
-/// A running server. Dropping it terminates the server.
+/// A running server. Dropping the value kills the server.
 pub(crate) struct Server(Child);
 
 impl Server {

@@ -22,7 +22,7 @@ pub(crate) struct Options {
 /// The time limit of a job outside the gate.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
 
-/// Runs a job and appends the outcome to the ledger.
+/// Runs a job and appends the outcome to the ledger. Fails if the job cannot run here.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
     let mut gate = Gate::new(root);

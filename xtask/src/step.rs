@@ -18,13 +18,13 @@ enum Work {
 }
 
 impl Step {
-    /// Creates a step that runs a function in the workspace at a path. A step that cannot run here records
-    /// that under its name (package `not-run`).
+    /// Creates a step that calls a function with the path of the workspace. If the step cannot run here, the
+    /// function records this under the step's name (package `not-run`).
     pub(crate) const fn new(name: &'static str, minutes: u64, run: fn(&Path) -> Result<(), String>) -> Self {
         Step { name, minutes, work: Work::Function(run) }
     }
 
-    /// Creates a step that runs tests against Linux's client and server.
+    /// Creates a step that runs a group of tests against Linux's client and server.
     pub(crate) const fn interop(name: &'static str, minutes: u64, group: Group) -> Self {
         Step { name, minutes, work: Work::Group(group) }
     }
@@ -36,7 +36,7 @@ impl Step {
         }
     }
 
-    /// Returns the tests against Linux's client and server that the step runs, if any.
+    /// Returns the group of tests against Linux's client and server that the step runs, if any.
     pub(crate) fn group(&self) -> Option<&Group> {
         match &self.work {
             Work::Function(_) => None,

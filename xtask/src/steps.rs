@@ -28,11 +28,12 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("readme-mount", 25, interop::mount_commands),
 ];
 
-/// Features of `rpcrdma-nfs` that must compile alone. The other steps compile all of them together.
+/// Features of `rpcrdma-nfs` that must compile alone (empty for no feature). The other steps compile all
+/// features together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Compiles sets of features that the other steps do not compile. These are the runtime without `capture`,
-/// `rpcrdma-nfs` with each of its features alone, and the example with OpenTelemetry.
+/// Lints and tests sets of features that the other steps do not compile: the runtime without `capture`,
+/// `rpcrdma-nfs` with each of [`NFS_FEATURES`], and the example with OpenTelemetry.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =
@@ -49,7 +50,7 @@ fn features(root: &Path) -> Result<(), String> {
     cargo::run(root, &[&["test"], &spans[..], &["--test", "spans"]].concat())
 }
 
-/// Runs the unit tests of the crate for RDMA devices that need no device.
+/// Runs the unit tests of the crate for RDMA devices, which need no device.
 fn verbs_tests(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -59,7 +60,7 @@ fn verbs_tests(root: &Path) -> Result<(), String> {
     cargo::run(root, &[&["test", "--package", VERBS][..], &VERBS_FEATURES].concat())
 }
 
-/// Runs the Kerberos tests, with a KDC on loopback.
+/// Runs the Kerberos tests with a KDC on loopback, and checks the filters of the tests with Kerberos.
 fn krb5_tests(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing_for_krb5();
     if !missing.is_empty() {
@@ -70,21 +71,21 @@ fn krb5_tests(root: &Path) -> Result<(), String> {
     check_filters(root, true)
 }
 
-/// Runs tests against Linux's client and server, unless a filter of any step or job matches no test.
+/// Checks the filters of all steps and jobs, then runs tests against Linux's client and server.
 fn interop(root: &Path) -> Result<(), String> {
     check_filters(root, false)?;
     interop::run(root, "interop", &interop::IWARP)
 }
 
 /// Checks the filters of all steps and jobs that run tests against Linux's client and server, with or
-/// without Kerberos. A job otherwise notices only when it runs that a filter matches no test.
+/// without Kerberos. Without this check, a filter that matches no test is noticed only when its job runs.
 fn check_filters(root: &Path, kerberos: bool) -> Result<(), String> {
     let steps = STEPS.iter().chain(JOBS).filter_map(|step| Some((step.name, step.group()?)));
     let gate = [("interop", &interop::IWARP)];
     interop::check_filters(root, kerberos, gate.into_iter().chain(steps))
 }
 
-/// Runs README's test command, without the lab, which has separate steps.
+/// Runs README's test command, without the tests that need the lab. These tests have separate steps.
 fn tests(root: &Path) -> Result<(), String> {
     let arguments = ["test", "--workspace"];
     let mut command = cargo::command(root, &arguments);
@@ -96,7 +97,7 @@ fn tour(root: &Path) -> Result<(), String> {
     cargo::run(root, &["run", "--release", "--package", "rpcrdma-examples", "--bin", "tour"])
 }
 
-/// Runs Miri, which is installed if it is missing and rustup is available.
+/// Runs Miri. If a requirement is missing, first tries to install Miri with rustup.
 fn memory(root: &Path) -> Result<(), String> {
     if miri::ready().is_err() {
         let install = ["toolchain", "install", "nightly", "--profile", "minimal"];

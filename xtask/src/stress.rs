@@ -1,4 +1,4 @@
-//! Runs of any length, which are steps of the gate and long jobs.
+//! Tests of adjustable length: short ones are steps of the gate, and long ones are long jobs.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +11,13 @@ pub(crate) fn siege(root: &Path, options: &[&str]) -> Result<(), String> {
     cargo::run(root, &[&siege, options].concat())
 }
 
-/// Runs the simulation with a number of seeds, or a range of seeds.
+/// Runs the simulation. `seeds` is a number of seeds or a range of seeds.
 pub(crate) fn simulation(root: &Path, seeds: &str) -> Result<(), String> {
     cargo::run(root, &["run", "--release", "--package", "rpcrdma-sim", "--", seeds])
 }
 
-/// Runs every fuzz target for a number of seconds, as the step or job `name`.
+/// Runs every fuzz target for a number of seconds, as the step or job `name`. Without a C++ compiler, records
+/// the step as not run.
 pub(crate) fn fuzzing(root: &Path, name: &str, seconds: u64) -> Result<(), String> {
     if Command::new("c++").arg("--version").output().is_err() {
         not_run::record(name, "no C++ compiler for libFuzzer (package g++)");

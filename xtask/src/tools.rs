@@ -1,4 +1,4 @@
-//! Tools of the checks that cargo can install.
+//! Tools that the checks need and that cargo can install.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{cargo, child};
 /// Finds the program `name` on the system or below the target directory. If it is in neither place, installs
 /// it below the target directory, by `cargo install` with the arguments `package`.
 ///
-/// If the installation fails, records the check as not run.
+/// If the installation fails, records the check as not run and returns `None`.
 pub(crate) fn program(root: &Path, check: &str, name: &str, package: &[&str]) -> Option<PathBuf> {
     let folder = target(root).join("tools");
     let found = find(name, &folder).or_else(|| install(root, name, package, &folder));

@@ -42,7 +42,7 @@ pub struct Trace {
     pub tests: BTreeMap<String, Vec<Claim>>,
 }
 
-/// Prints every rule with its status and its tests, or writes the table.
+/// Prints every rule with its status and its tests, writes the table, or only checks for consistency.
 ///
 /// # Errors
 /// Returns all contradictions, and each missing MUST and MUST NOT.
@@ -64,10 +64,10 @@ fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
     report(&missing).map_err(|list| format!("missing rules:{list}"))
 }
 
-/// Checks that rules, tests and the table agree, and that every MUST and MUST NOT is met.
+/// Checks that rules, tests and the table agree, and that no MUST or MUST NOT is missing.
 ///
 /// # Errors
-/// Returns each contradiction.
+/// Returns all contradictions, or each missing MUST and MUST NOT, or the command that updates the table.
 pub fn check(root: &Path) -> Result<(), String> {
     let trace = read(root)?;
     nothing_is_missing(&trace)?;
@@ -86,7 +86,8 @@ pub fn read(root: &Path) -> Result<Trace, String> {
 /// Assigns tests to rules.
 ///
 /// # Errors
-/// Fails if a test names an unknown rule, a `met` rule has no test, or an unmet rule has a test.
+/// Fails if a test names an unknown rule, a `met` rule has no test, or a `missing` or `not applicable` rule
+/// has a test.
 pub fn join(entries: Vec<Entry>, claims: Vec<Claim>) -> Result<Trace, String> {
     let mut trace = Trace { entries, tests: BTreeMap::new() };
     let mut found = Vec::new();

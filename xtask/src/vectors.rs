@@ -1,8 +1,8 @@
 //! `cargo xtask vectors`: values that rpcgen's C code encodes, for `tests/vectors/rpcgen-*.txt`.
 //!
 //! Extracts the XDR of the documents in `specs/`, so that both compilers read the same text. rpcgen
-//! translates it to C. This task adds a function for each type that fills a value, and the resulting
-//! program prints the encodings. It needs `rpcgen`, `cc`, `pkg-config` and libtirpc.
+//! translates it to C. For each type, this task adds a function that fills a value. The resulting program
+//! prints the encodings. This task needs `rpcgen`, `cc`, `pkg-config` and libtirpc.
 
 mod filler;
 
@@ -51,7 +51,7 @@ fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     write(&folder.join(format!("{name}.x")), &rpcrdma_xdrgen::extract(SourceId(0), source).text)?;
     let program = format!("#include \"{name}.h\"\n{SUPPORT}\n{}", filler::functions(document)?);
     write(&folder.join(format!("{name}_fill.c")), &program)?;
-    // rpcgen does not overwrite existing files.
+    // rpcgen does not overwrite existing files, so this function writes rpcgen's standard output to files.
     for (flag, file) in [("-h", format!("{name}.h")), ("-c", format!("{name}_xdr.c"))] {
         write(&folder.join(file), &output(folder, "rpcgen", &[flag, &format!("{name}.x")])?)?;
     }

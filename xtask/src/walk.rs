@@ -1,7 +1,7 @@
 //! `cargo xtask ci walk`: follows README and the guides as a new user, in packages outside the workspace.
 //!
-//! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. Only the
-//! path of the clone, `../rpcrdma`, is replaced by that of the workspace.
+//! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
+//! step only replaces the path of the clone, `../rpcrdma`, by the path of the workspace.
 //!
 //! The environment contains only Rust, the linker and the system's tools. Cargo's directory is shared, so
 //! that nothing is downloaded twice.
@@ -158,7 +158,7 @@ impl Walk<'_> {
         Ok(package)
     }
 
-    /// Installs the compiler, runs its commands, and writes a package that uses the emitted crate.
+    /// Installs the compiler, runs the guide's commands, and writes a package that uses the emitted crate.
     fn compile(&self) -> Result<Package<'_>, String> {
         let guide = self.read(COMPILE)?;
         for line in block(&guide, "cargo install")?.lines() {
@@ -256,7 +256,7 @@ fn block<'g>(guide: &'g str, mark: &str) -> Result<&'g str, String> {
     found.map(|(_, text)| text).ok_or_else(|| format!("the guide has no code block with `{}`", mark.trim()))
 }
 
-/// Replaces a text that must occur.
+/// Replaces a text. Fails if the text does not occur.
 fn replaced(text: &str, from: &str, to: &str) -> Result<String, String> {
     if text.contains(from) { Ok(text.replace(from, to)) } else { Err(format!("no `{from}` in\n{text}")) }
 }

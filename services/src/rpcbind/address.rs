@@ -15,10 +15,10 @@ pub fn to_universal(address: &SocketAddr) -> String {
     format!("{}.{high}.{low}", address.ip())
 }
 
-/// Parses a universal address.
+/// Parses a universal address. Returns `None` if the text is invalid.
 ///
 /// Accepts the output of [`to_universal`] and other spellings of IPv6 addresses. Rejects signs, blanks,
-/// zones, names and numbers with leading zeros.
+/// zones, names and decimal numbers with leading zeros.
 #[must_use]
 pub fn from_universal(text: &str) -> Option<SocketAddr> {
     if text.len() > MAX_LEN {
@@ -33,7 +33,7 @@ pub fn from_universal(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// Parses a number from 0 to 255 without sign and leading zeros.
+/// Parses a number from 0 to 255 without a sign or leading zeros.
 fn octet(text: &str) -> Option<u8> {
     let is_canonical =
         text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));

@@ -10,7 +10,7 @@ use super::{Netid, Rpcbind, RpcbindError, from_universal, to_universal};
 /// The registrations of a server. [`Registration::remove`] removes them.
 ///
 /// Dropping the value removes the registrations in a background task, which may not finish if the program
-/// exits immediately.
+/// exits immediately. Outside a Tokio runtime, the registrations remain.
 #[derive(Debug)]
 pub struct Registration {
     rpcbind: Rpcbind,
@@ -33,8 +33,8 @@ impl Registration {
     /// Registers another program.
     pub(super) async fn add(&mut self, program: u32, version: u32) -> Result<(), RpcbindError> {
         let entry = self.rpcbind.entry(program, version, self.netid, self.address.clone());
-        // Recorded before the call, because the program may be registered even if the reply is lost or the
-        // call is cancelled.
+        // The program is recorded before the call, because rpcbind may register it even if the reply is lost
+        // or the call is cancelled.
         self.programs.push((program, version));
         if !self.rpcbind.without_retransmission().set(&entry).await? {
             self.programs.pop();
@@ -101,7 +101,7 @@ async fn remove(
     first
 }
 
-/// Returns the programs and versions that are registered with an address.
+/// Returns the programs and versions that are registered with this transport and address.
 async fn registered(
     rpcbind: &Rpcbind,
     netid: Netid,

@@ -35,7 +35,7 @@ pub(crate) fn path(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target.join("dist").join(name(workspace)? + ".tar.gz"))
 }
 
-/// Builds the programs and the archive, and returns its path.
+/// Builds the programs and the archive, and returns the archive's path.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let programs = compile(workspace)?;
     let staged = workspace.target.join("dist/stage");
@@ -74,7 +74,7 @@ fn compile(workspace: &Workspace) -> Result<PathBuf> {
     for shipped in pages::SHIPPED {
         command.args(["--package", shipped.package]);
         for feature in shipped.features {
-            // Not `PACKAGE/FEATURE`: rpcrdma-xdrgen is also its own dependency, for its tests.
+            // The form `PACKAGE/FEATURE` is not used: rpcrdma-xdrgen is also a dependency of its own tests.
             command.args(["--features", feature]);
         }
         for program in shipped.programs {
@@ -94,7 +94,7 @@ fn flags(workspace: &Workspace) -> Result<String> {
     Ok([registry, root].join("\x1f"))
 }
 
-/// Packs the staged files. The same files give the same archive, byte for byte.
+/// Packs the staged files. The same files and date give the same archive, byte for byte.
 pub(crate) fn pack(workspace: &Workspace, archive: &Path) -> Result<()> {
     let modified = match env::var("SOURCE_DATE_EPOCH") {
         Ok(seconds) => seconds,

@@ -14,7 +14,7 @@ use crate::{archive, pages, run};
 
 /// The Debian release of the minimal root.
 const DEBIAN: &str = "bookworm";
-/// The maximum exposure level of the unit in `systemd-analyze security`, in tenths.
+/// The option of `systemd-analyze security` with the maximum exposure level of the unit, in tenths.
 const EXPOSURE: &str = "--threshold=39";
 
 /// An error for a check that cannot run on this machine.
@@ -197,7 +197,7 @@ fn hardened(unpacked: &Unpacked<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a directory by an empty one.
+/// Creates an empty directory, and replaces an existing one.
 fn fresh(path: &Path) -> Result<PathBuf> {
     if path.exists() {
         fs::remove_dir_all(path).with_context(|| path.display().to_string())?;
@@ -260,7 +260,7 @@ impl Drop for Running {
     }
 }
 
-/// Serves a directory from within a root. The client puts, lists and gets a file there.
+/// Runs `nfs3d` and `nfs3` in a root. The client puts, lists and gets a file.
 fn serve_and_use(root: &Path, bin: &str) -> Result<()> {
     let local = fresh(&root.join("tmp/check"))?;
     fs::create_dir(local.join("export"))?;

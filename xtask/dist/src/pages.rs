@@ -40,7 +40,7 @@ pub(crate) const SHIPPED: &[Shipped] = &[
     COMPILER,
 ];
 
-/// The compiler.
+/// The package of the compiler.
 const COMPILER: Shipped = Shipped {
     package: "rpcrdma-xdrgen",
     features: &["cli"],

@@ -78,7 +78,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Returns the latest version tag that is an ancestor of this commit.
+/// Returns the highest version tag among the ancestors of this commit, if any.
 fn last_tag(workspace: &Workspace) -> Result<Option<String>> {
     let tags = workspace.git(&["tag", "--list", "v[0-9]*", "--merged", "HEAD", "--sort=-version:refname"])?;
     Ok(tags.lines().next().map(str::to_owned))
@@ -130,8 +130,8 @@ fn has_section(changelog: &str, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the latest run of a long job failed, or was before the last version tag. `jobs` adds jobs
-/// that may be missing from the ledger.
+/// Fails if the latest run of a long job failed or was before the last version tag, or if one of `jobs` has
+/// never run.
 fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -> Result<Outcome> {
     let since = match tag {
         Some(tag) => {
@@ -147,7 +147,7 @@ fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -
     Ok(Outcome::Passed)
 }
 
-/// Returns failures in the latest runs of the jobs in a ledger, and missing runs.
+/// Returns a finding for each job that never ran, or whose latest run failed or was before `since`.
 fn stale_jobs(ledger: &str, since: &str, jobs: &[String]) -> Result<Vec<String>> {
     let mut latest: BTreeMap<&str, Option<(&str, &str)>> =
         jobs.iter().map(|job| (job.as_str(), None)).collect();
@@ -181,7 +181,7 @@ fn semver(workspace: &Workspace, tag: Option<&str>) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Packs every publishable crate and returns the files.
+/// Packs every publishable crate and returns the paths of the packages.
 fn pack(workspace: &Workspace, options: &Options) -> Result<Vec<PathBuf>> {
     let packages = workspace.publishable()?;
     let mut command = workspace.cargo();

@@ -15,14 +15,14 @@ pub struct Claim {
     pub ids: Vec<String>,
     /// The test's name.
     pub test: String,
-    /// Its file, below the workspace's root.
+    /// The test's file, relative to the workspace's root.
     pub file: String,
     /// The line of the test's name.
     pub line: usize,
 }
 
 impl Claim {
-    /// Returns the position for messages.
+    /// Returns the position `FILE:LINE`, for messages.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
@@ -38,7 +38,8 @@ const WITHOUT_TESTS: &[&str] =
 /// Returns the tests of the workspace at `root` that name rules, in the order of their files.
 ///
 /// # Errors
-/// Reports invalid Rust files. Also reports rules named by an item that is not a test or is ignored.
+/// Reports invalid Rust, invalid ids, ranges of ids, and ignored tests that name rules. Also reports `TAG` in
+/// the documentation of a function that is not a test.
 pub fn claims(root: &Path) -> Result<Vec<Claim>, String> {
     let mut claims = Vec::new();
     let mut found = Vec::new();
@@ -145,7 +146,7 @@ fn path(attribute: &TokenStream) -> Vec<String> {
     path.filter(|token| matches!(token, TokenTree::Ident(_))).map(|token| token.to_string()).collect()
 }
 
-/// Returns the text of a line of documentation.
+/// Returns the text of a line of documentation, or `None` for another attribute.
 fn documentation(attribute: &TokenStream) -> Option<String> {
     let mut tokens = attribute.clone().into_iter();
     match (tokens.next()?, tokens.next()?, tokens.next()?) {

@@ -20,13 +20,13 @@ pub struct Entry {
     pub section: String,
     /// The strength; `None` for a hostile input.
     pub level: Option<Level>,
-    /// The peers to which the rule applies; for a hostile input, its contents.
+    /// The parties to which the rule applies; for a hostile input, the input.
     pub binds: String,
     /// The rule; for a hostile input, the required behavior.
     pub text: String,
     /// The status in this project.
     pub status: Status,
-    /// The reason why it is not met, or the remaining work.
+    /// The reason why the rule is excepted or not applicable, or the remaining work for a missing rule.
     pub why: Option<String>,
     /// Additional remarks.
     pub note: Option<String>,
@@ -63,7 +63,7 @@ pub enum Level {
 pub enum Status {
     /// The code obeys the rule, and tests verify it.
     Met,
-    /// It does not apply here.
+    /// The rule does not apply to this project.
     #[serde(rename = "not applicable")]
     NotApplicable,
     /// The code deviates from the rule on purpose.
@@ -160,7 +160,7 @@ struct Input {
     note: Option<String>,
 }
 
-/// The peers to which a rule applies.
+/// The parties to which a rule applies.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Binds {

@@ -9,7 +9,7 @@ use super::{Claim, Trace};
 /// The statuses, the best first.
 const STATUSES: [Status; 4] = [Status::Met, Status::Excepted, Status::NotApplicable, Status::Missing];
 
-/// Returns one rule on a line.
+/// Returns a line that describes a rule.
 pub(super) fn line(entry: &Entry) -> String {
     let level = entry.level.map_or("", |level| level.word());
     format!("{} {level:<10} {:<24} {}: {}", entry.id, place(entry), entry.binds, entry.text)
@@ -19,7 +19,8 @@ fn place(entry: &Entry) -> String {
     format!("{} {}", entry.source, entry.section).trim().to_owned()
 }
 
-/// Returns every rule by status, with its tests or the reason why there are none, and then the counts.
+/// Returns the rules by status, each with its tests, its reason or remaining work, and its note. The counts
+/// follow.
 pub(super) fn report(trace: &Trace) -> String {
     let mut text = String::new();
     for status in STATUSES {
@@ -109,7 +110,7 @@ fn rule_text(entry: &Entry) -> String {
     format!("{}{note}", cell(&entry.text))
 }
 
-/// Returns the status, with the tests or the reason why there are none.
+/// Returns the status, with the reason or the remaining work, and links to the tests.
 fn status(trace: &Trace, entry: &Entry) -> String {
     let mut text = entry.status.word().to_owned();
     if let Some(why) = &entry.why {

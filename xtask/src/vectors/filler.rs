@@ -10,7 +10,7 @@ use rpcrdma_xdrgen::ast::{
 /// The minimum number of values per type.
 const VALUES: usize = 4;
 
-/// Returns one function per type, and a `main` that calls each several times.
+/// Returns one function per type, and a `main` that calls each function several times.
 pub(super) fn functions(document: &Specification) -> Result<String, String> {
     let mut prototypes = String::new();
     let mut functions = String::new();
@@ -32,8 +32,8 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
     Ok(format!("{prototypes}{functions}\nint main(void)\n{{\n    unsigned i;\n{calls}    return 0;\n}}\n"))
 }
 
-/// Returns the name of a type, the statements that fill a value of it, and its number of choices. Returns
-/// `None` if the definition is not a type.
+/// Returns the name of a type, the statements that fill a value of the type, and its number of choices.
+/// Returns `None` if the definition is not a type.
 fn function(
     document: &Specification,
     kind: &DefinitionKind,
@@ -65,11 +65,11 @@ fn function(
 enum Place<'a> {
     /// The value is `*v` itself.
     Typedef,
-    /// The value is a field of this expression.
+    /// The value is a field after this prefix, such as `v->`.
     In(&'a str),
 }
 
-/// Selects an arm, a discriminant for it, and a value for its payload.
+/// Returns the statements that select an arm and fill the discriminant and the payload of a union.
 fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<String, String> {
     let discriminant = self::name(&body.discriminant)?;
     let all = match &body.discriminant.specifier.kind {
@@ -101,7 +101,7 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
     Ok(text + "    }\n")
 }
 
-/// Sets `target` to one of several constants.
+/// Returns the statement that sets `target` to one of several constants.
 fn chosen(target: &str, all: &[String]) -> String {
     match all {
         [one] => format!("{target} = {one};"),
@@ -161,7 +161,7 @@ fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
     Ok(format!("    {text}\n"))
 }
 
-/// Returns the function that fills a value of a type.
+/// Returns the name of the function that fills a value of a type.
 fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
     let name = match kind {
         TypeSpecifierKind::Scalar(Scalar::Int) => "int",

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static uint64_t state;
-static unsigned turn;  /* the number of the value of its type */
+static unsigned turn;  /* the number of the value among the values of its type */
 static int first;      /* nonzero before the first choice in the value */
 static unsigned links; /* how many more list links the value may have */
 
@@ -41,7 +41,7 @@ static unsigned choose(unsigned n)
     return below(n);
 }
 
-/* Returns a random number. Minimum and maximum are more frequent than in a uniform distribution. */
+/* Returns a random number. Extreme and small numbers are more frequent than in a uniform distribution. */
 static uint64_t number(void)
 {
     switch (below(6)) {
