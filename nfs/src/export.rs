@@ -21,7 +21,7 @@ pub use permissions::{NfsCaller, access_bits};
 /// 2.3.3).
 pub type FileHandle = SmallOpaque<64>;
 
-/// A position in a directory listing. Zero is the start; the export chooses all others.
+/// A position in a directory listing. Zero is the start; the export chooses all other values.
 pub type Cookie = u64;
 
 /// Eight opaque bytes that are compared for equality (RFC 1813: `cookieverf3`, `createverf3`, `writeverf3`).
@@ -120,7 +120,7 @@ impl From<&Attributes> for Before {
 pub struct Wcc {
     /// The attributes before the change, if they were read atomically with it.
     pub before: Option<Before>,
-    /// The attributes after the change, even if it failed.
+    /// The attributes after the change, even if it failed, if they are available.
     pub after: Option<Attributes>,
 }
 
@@ -146,9 +146,9 @@ impl<T> Outcome<T> {
 pub struct Renamed {
     /// The result.
     pub result: Result<(), NfsError>,
-    /// The directory of the old name.
+    /// The attributes of the old name's directory.
     pub from: Wcc,
-    /// The directory of the new name.
+    /// The attributes of the new name's directory.
     pub to: Wcc,
 }
 

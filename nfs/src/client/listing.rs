@@ -62,7 +62,7 @@ impl Remote {
             let Readdirplus3Resok { cookieverf, reply, .. } = self.list_some(dir, &args).await?;
             let last = reply.entries.last().map(|entry| entry.cookie);
             for entry in reply.entries {
-                // Skipped entries count too: a server could return `.` forever.
+                // Skipped entries also count: a server could return `.` forever.
                 let mut held = size_of::<DirectoryItem>().saturating_add(entry.name.len());
                 let item = self.item(dir, entry).await?;
                 held = held.saturating_add(item.as_ref().map_or(0, DirectoryItem::target_len));

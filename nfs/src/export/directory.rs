@@ -196,7 +196,7 @@ impl Located {
 }
 
 impl DirectoryExport {
-    /// Serves a directory. Its handles are valid as long as this value lives; [`DirectoryExport::keyed`]
+    /// Opens a directory. Handles are valid as long as the returned value lives; [`DirectoryExport::keyed`]
     /// keeps them valid longer.
     ///
     /// # Errors

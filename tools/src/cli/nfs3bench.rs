@@ -14,7 +14,7 @@ pub const MAX_TRANSFER: usize = 1 << 20;
 ///
 /// A target is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, accessed with the built-in client, or a local
 /// directory in which Linux has mounted an export. The program creates a file of 16 MiB in both directories
-/// and removes it at the end. Exit status: 0 success, 1 failure.
+/// and removes it at the end. Exit status: 0 success; 1 failure; 2 invalid command line.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3bench", version)]
 #[non_exhaustive]

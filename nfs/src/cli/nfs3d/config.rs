@@ -110,7 +110,7 @@ struct Entry {
     arguments: Vec<OsString>,
 }
 
-/// The name of an option in the file.
+/// Returns the name of an option in the file.
 fn name(of: &Arg) -> &str {
     of.get_long().unwrap_or(of.get_id().as_str())
 }

@@ -59,7 +59,7 @@ pub(super) struct Syncs(Mutex<HashMap<Key, Arc<File>>>);
 
 impl Syncs {
     /// Returns once all data written to the file before this call is on stable storage. Runs `fsync`, or
-    /// shares the `fsync` of another call. The caller must not hold a lock.
+    /// shares the `fsync` of another call. The caller must not hold the file's lock.
     ///
     /// # Errors
     /// The error of `fsync`, for all calls that it serves.
