@@ -125,6 +125,7 @@ pub fn escaped_json(line: &str) -> String {
 }
 
 /// Prints the error, if any, as one line and returns the exit status. `status` maps an error to a status.
+/// [`Closed`] is not printed.
 pub fn status(
     program: &str,
     done: anyhow::Result<()>,
