@@ -368,7 +368,7 @@ async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() 
     daemon.stop();
 }
 
-/// Sends a READ and does not receive its reply.
+/// Sends 16 READs and does not receive the replies.
 fn stuck_read(address: &str, handle: &[u8]) -> TcpStream {
     let mut call = Vec::new();
     for word in [7, 0, 2, 100_003, 3, 6, 0, 0, 0, 0, u32::try_from(handle.len()).unwrap()] {

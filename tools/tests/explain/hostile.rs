@@ -78,7 +78,7 @@ pub(super) fn file_of(segments: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     file
 }
 
-/// A flood of SYNs does not hide a connection that carries iWARP, and takes little memory.
+/// A flood of SYNs does not hide a connection that carries iWARP, and uses little memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_connections_is_omitted() {
     const FLOOD: u32 = 300_000;
