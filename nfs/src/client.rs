@@ -66,11 +66,11 @@ pub struct Remote {
 /// A file of the server.
 #[derive(Clone, Debug)]
 pub struct RemoteFile {
-    /// The path.
+    /// The path, for messages.
     pub path: String,
-    /// Its handle.
+    /// The file's handle.
     pub handle: NfsFh3,
-    /// Its attributes.
+    /// The file's attributes.
     pub attributes: Fattr3,
 }
 

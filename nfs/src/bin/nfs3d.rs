@@ -387,7 +387,7 @@ fn state_folder() -> Option<PathBuf> {
 
 /// Logs the server's rights and restrictions in each export.
 fn log_access(directories: &[Directory]) {
-    // Unless it acts as a caller, each thread of the server has the capabilities of this thread.
+    // Each thread of the server has the capabilities of this thread, except while it acts as a caller.
     let capabilities = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     for directory in directories {
         output::inform("nfs3d", directory.access(capabilities));

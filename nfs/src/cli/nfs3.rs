@@ -84,7 +84,7 @@ pub enum Nfs3Command {
         verify: bool,
         /// Local file, or with -r a directory
         from: PathBuf,
-        /// File, or directory to store it in
+        /// Target file, or directory in which to store the file
         url: Url,
     },
     /// Remove files and symbolic links, but not the targets of links

@@ -15,11 +15,11 @@ pub(super) const HELD_MAX: usize = 256 << 20;
 /// One entry of a directory.
 #[derive(Clone, Debug)]
 pub struct DirectoryItem {
-    /// Its name.
+    /// The entry's name.
     pub name: Bytes,
-    /// Its handle.
+    /// The file's handle.
     pub handle: NfsFh3,
-    /// Its attributes.
+    /// The file's attributes.
     pub attributes: Fattr3,
     /// The target of a symbolic link, or `None` for other files.
     pub target: Option<Bytes>,

@@ -72,7 +72,7 @@ pub enum UrlError {
     /// The URL does not start with `rdma://` or `tcp://`.
     #[error("invalid URL: expected rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH")]
     Scheme,
-    /// The host is missing, or its closing bracket is.
+    /// The host or its closing bracket is missing.
     #[error("the URL has no host")]
     Host,
     /// A port is invalid.

@@ -12,7 +12,7 @@ pub enum NfsError {
     Io = 5,
     /// The device does not exist.
     NxIo = 6,
-    /// Permissions forbid it.
+    /// The permissions forbid the operation.
     Acces = 13,
     /// The name exists.
     Exist = 17,

@@ -196,7 +196,7 @@ impl Call {
         self.arguments.as_ref().map_or(0, String::len)
     }
 
-    /// Returns the results as text. They are in the Send (`inline`) or in the Reply chunk.
+    /// Returns the results in the Send (`inline`) or in the Reply chunk, as text.
     pub(super) fn results(&self, used: &ChunkLists, inline: Option<Bytes>) -> Option<String> {
         let codec = self.codec?;
         codec.results(self.xid, &self.parts.reply(&self.lists, used, inline)?)

@@ -17,8 +17,8 @@ use super::call::{Call, CalledProcedure, Chunk, Operation, Peer, Place, Reply, S
 use super::messages::{MessageKind, PeerMessage, Placed};
 use super::values::Parts;
 
-/// Returns the limits for decoding a header. They are higher than those of any known peer and bound the
-/// stored segments of a call.
+/// Returns the limits for decoding a header. The limits are higher than those of any known peer, and bound
+/// the stored segments of a call.
 fn limits() -> MessageLimits {
     MessageLimits {
         max_segments: 4096,
@@ -165,7 +165,7 @@ impl Conversation {
         match direction(octets) {
             Some(Direction::Call) => self.call(by, time, octets),
             Some(Direction::Reply) => self.reply(by, time, octets, invalidated),
-            // A Send for a long reply has no RPC message, so its XID identifies it as a reply.
+            // A Send for a long reply has no RPC message, so only its XID identifies the Send as a reply.
             None if self.call_answered(by, octets).is_some() => self.reply(by, time, octets, invalidated),
             None => {
                 let why = match decode_call(octets, &limits()) {

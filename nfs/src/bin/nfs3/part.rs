@@ -28,8 +28,8 @@ const STEP: u64 = 64 << 20;
 /// Maximum length of the state, in bytes.
 const STATE_MAX: u64 = 1 << 10;
 
-/// The umask. The system returns it only when it is changed, so `main` reads it before other threads start: a
-/// file that another thread creates meanwhile would get the wrong mode.
+/// The umask. A process can read the umask only by changing it, so `main` reads it before other threads
+/// start: a file that another thread creates meanwhile would get the wrong mode.
 pub(crate) static UMASK: LazyLock<u32> = LazyLock::new(|| {
     let withheld = umask(Mode::RWXG | Mode::RWXO);
     umask(withheld);

@@ -14,7 +14,7 @@ use crate::show;
 /// The bars of concurrent copies, one per line of the terminal.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Prints to standard output. Hides the bars meanwhile, since both may be on the same terminal.
+/// Prints to standard output. Hides the bars meanwhile, since the bars may be on the same terminal.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     BARS.suspend(|| output::print(write))
 }

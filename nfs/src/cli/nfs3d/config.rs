@@ -166,7 +166,7 @@ impl File<'_> {
         Ok(Entry { id: arg.get_id().to_string(), name: called.to_owned(), at: span, arguments })
     }
 
-    /// Reads the table of an export. The options outside of tables are its defaults.
+    /// Reads the table of an export. The options outside of tables are the defaults of the export.
     fn export(
         &self,
         table: &DeTable<'_>,

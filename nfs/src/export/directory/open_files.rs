@@ -23,7 +23,7 @@ use crate::export::NfsCaller;
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors.
 const MAX: usize = 512;
-/// Cached descriptors use at most one eighth of the process's limit.
+/// Cached descriptors use at most one eighth of the process's limit of open files.
 const PART: u64 = 8;
 
 /// The purpose of an open descriptor.
@@ -58,7 +58,7 @@ struct Open {
     /// The caller that opened the descriptor, or `None` if the server itself opened it.
     by: Option<NfsCaller>,
     file: Arc<OwnedFd>,
-    /// The number of its last use ([`State::uses`]).
+    /// The number of the descriptor's last use ([`State::uses`]).
     last: u64,
     used: Instant,
 }

@@ -48,7 +48,8 @@ impl File {
             }
             self.ended.notify_all();
         }
-        // The system reports a failure only once, so it applies to every call whose data may be lost.
+        // The system reports a failure only once, so the failure applies to every call whose data may be
+        // lost.
         rounds.failed.filter(|(round, _)| *round >= wanted).map_or(Ok(()), |(_, error)| Err(error))
     }
 }
