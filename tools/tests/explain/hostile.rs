@@ -5,7 +5,7 @@ use rpcrdma_tools::explain::{Chunk, ReadError, Selection, html, read, svg};
 
 use super::{short, text};
 
-/// Shows any file or rejects it. Returns the number of calls.
+/// Shows any file as text and drawings, or rejects it. Returns the number of calls.
 fn show(file: &[u8]) -> usize {
     let Ok(trace) = read(file) else { return 0 };
     let selection = Selection::default();
