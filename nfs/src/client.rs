@@ -57,20 +57,20 @@ pub struct Remote {
     root: NfsFh3,
     /// The export's path, as components.
     mounted: Vec<Bytes>,
-    /// Bytes of data in a READ.
+    /// Maximum bytes of data in a READ.
     read_size: u32,
-    /// Bytes of data in a WRITE.
+    /// Maximum bytes of data in a WRITE.
     write_size: u32,
 }
 
 /// A file of the server.
 #[derive(Clone, Debug)]
 pub struct RemoteFile {
-    /// The path.
+    /// The path, for messages.
     pub path: String,
-    /// Its handle.
+    /// The file's handle.
     pub handle: NfsFh3,
-    /// Its attributes.
+    /// The file's attributes.
     pub attributes: Fattr3,
 }
 
@@ -182,10 +182,10 @@ impl Remote {
     }
 
     /// Finds the file of a path. The path starts at the server's root and not at the export. Symbolic links
-    /// are not followed.
+    /// are not followed. For a path outside the export, returns the export's root.
     ///
     /// # Errors
-    /// [`ClientError::Status`] with the path up to the component that failed.
+    /// [`ClientError::Call`], or [`ClientError::Status`] with the path up to the component that failed.
     pub async fn find(&self, path: &[u8]) -> Result<RemoteFile, ClientError> {
         let wanted: Vec<Bytes> = components(path).collect();
         let below = wanted.strip_prefix(&self.mounted[..]).unwrap_or_default();
@@ -224,7 +224,7 @@ impl Remote {
     /// Returns the root directory of the mounted export.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn top(&self) -> Result<RemoteFile, ClientError> {
         self.attributes(self.root, self.export_path()).await
     }
@@ -232,7 +232,7 @@ impl Remote {
     /// Returns the same file with its current attributes.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn refresh(&self, file: &RemoteFile) -> Result<RemoteFile, ClientError> {
         self.attributes(file.handle, file.path.clone()).await
     }
@@ -250,7 +250,7 @@ impl Remote {
     /// Looks up a name in a directory.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn lookup_in(&self, dir: &RemoteFile, name: Bytes) -> Result<RemoteFile, ClientError> {
         let path = below(dir, &name);
         self.lookup(dir, name, path).await

@@ -17,11 +17,11 @@ pub use error::NfsError;
 pub use names::NAME_MAX;
 pub use permissions::{NfsCaller, access_bits};
 
-/// The handle of a file, at most 64 bytes. Only the export that made it can interpret it (RFC 1813 section
-/// 2.3.3).
+/// The handle of a file, at most 64 bytes. Only the export that created the handle can interpret it (RFC 1813
+/// section 2.3.3).
 pub type FileHandle = SmallOpaque<64>;
 
-/// A position in a directory listing. Zero is the start; the export chooses all others.
+/// A position in a directory listing. Zero is the start; the export chooses all other values.
 pub type Cookie = u64;
 
 /// Eight opaque bytes that are compared for equality (RFC 1813: `cookieverf3`, `createverf3`, `writeverf3`).
@@ -118,9 +118,9 @@ impl From<&Attributes> for Before {
 /// Attributes before and after a change, for weak cache consistency (RFC 1813 section 2.6, `wcc_data`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wcc {
-    /// The attributes before the change, if they were read atomically with it.
+    /// The attributes before the change, if they were read atomically with the change.
     pub before: Option<Before>,
-    /// The attributes after the change, even if it failed.
+    /// The attributes after the change or the failed attempt, if available.
     pub after: Option<Attributes>,
 }
 
@@ -146,9 +146,9 @@ impl<T> Outcome<T> {
 pub struct Renamed {
     /// The result.
     pub result: Result<(), NfsError>,
-    /// The directory of the old name.
+    /// The attributes of the old name's directory.
     pub from: Wcc,
-    /// The directory of the new name.
+    /// The attributes of the new name's directory.
     pub to: Wcc,
 }
 
@@ -189,9 +189,9 @@ pub struct SetAttributes {
 /// A file that was found or created.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its handle.
+    /// The file's handle.
     pub handle: FileHandle,
-    /// Its attributes.
+    /// The file's attributes.
     pub attributes: Attributes,
 }
 
@@ -220,7 +220,7 @@ pub enum Stability {
 pub struct WriteResult {
     /// Number of bytes written, from the start of the data.
     pub count: u32,
-    /// The stability of the data: at least the requested one.
+    /// The stability of the data: at least the requested stability.
     pub committed: Stability,
 }
 
@@ -370,7 +370,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
         true
     }
 
-    /// Returns the write verifier. It changes if unstable data may have been lost (RFC 1813 section 3.3.7).
+    /// Returns the write verifier. The verifier changes if unstable data may have been lost (RFC 1813 section
+    /// 3.3.7).
     fn write_verifier(&self) -> NfsVerifier;
 
     /// Returns the limits of the file system.

@@ -38,7 +38,7 @@ pub fn principals() -> Principals {
     SHARED.clone()
 }
 
-/// Returns a user of the password database, with all groups.
+/// Returns a user of the password database, with all groups, if the user exists.
 fn user(name: &str) -> Option<NfsCaller> {
     let User { uid, gid, .. } = User::from_name(name).ok()??;
     let groups = getgrouplist(&CString::new(name).ok()?, gid).ok()?;

@@ -17,7 +17,7 @@ pub const CLOSED: u8 = 141;
 
 /// Maximum time for the runtime's threads to stop before a program exits. libkrb5 destroys its locks at exit,
 /// and aborts the process if another thread uses them. Calls to unresponsive storage or to an unresponsive
-/// KDC can take longer. They do not delay the exit further.
+/// KDC can take longer. Such calls do not delay the exit further.
 pub const SHUTDOWN: Duration = Duration::from_millis(500);
 
 /// Standard output was closed. The program exits without an error message.
@@ -125,6 +125,7 @@ pub fn escaped_json(line: &str) -> String {
 }
 
 /// Prints the error, if any, as one line and returns the exit status. `status` maps an error to a status.
+/// [`Closed`] is not printed.
 pub fn status(
     program: &str,
     done: anyhow::Result<()>,

@@ -29,7 +29,7 @@ impl Provider {
     /// Connects a client.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the host accepts a connection.
+    /// [`ConnectError`] if no address of the host accepts a connection, or the provider is not built in.
     pub async fn connect(self, address: &str, options: ClientOptions) -> Result<Client, ConnectError> {
         match self {
             Provider::Iwarp => Client::connect_with(address, options).await,
@@ -41,7 +41,7 @@ impl Provider {
     /// Binds a server to an address.
     ///
     /// # Errors
-    /// [`ServeError`] if no address of the host can be bound.
+    /// [`ServeError`] if no address of the host can be bound, or the provider is not built in.
     pub async fn bind(self, address: &str, options: ServerOptions) -> Result<Server, ServeError> {
         match self {
             Provider::Iwarp => Server::bind_with(address, options).await,

@@ -34,7 +34,7 @@ impl Security {
         }
     }
 
-    /// Returns the security with this number in MOUNT's reply.
+    /// Returns the security with this number in MOUNT's reply, if there is one.
     #[must_use]
     pub fn from_flavor(flavor: i32) -> Option<Self> {
         Security::ALL.into_iter().find(|security| security.flavor() == flavor)

@@ -299,7 +299,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Non-blocking calls access one of these files or fail. Counts the successful reads and writes.
+/// Non-blocking calls access one of these files or fail. Counts the successful reads of attributes and the
+/// successful writes.
 fn try_and_blocking_operations_agree(
     export: &DirectoryExport,
     files: [&FileHandle; 2],
@@ -324,7 +325,8 @@ fn try_and_blocking_operations_agree(
     }
 }
 
-/// Another process repeatedly replaces directories and files with links, while calls use them.
+/// A thread acts as another process and repeatedly replaces directories and files with links, while calls
+/// use them.
 #[test]
 fn races_stay_within_the_export() {
     let (known, written) = races_in(&std::env::temp_dir());
@@ -435,7 +437,7 @@ fn nested_mounts_are_served_only_if_configured() {
     assert_eq!(export.attributes(&beyond.handle), Err(NfsError::Stale));
 }
 
-/// Another process replaces the new file with an older file.
+/// A thread acts as another process and replaces the new file with an older file.
 #[test]
 fn a_create_sets_no_attributes_of_another_file() {
     let dir = tempfile::tempdir().unwrap();

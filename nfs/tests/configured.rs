@@ -319,7 +319,8 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
 
     place.configure("[[export]]\npath = '/b'\ndir = 'nowhere'\n");
     daemon.signal(Signal::HUP);
-    // Gives the server time to process the invalid file. Its warnings show below that it did.
+    // Gives the server time to process the invalid file. The warnings, which are checked below, show that it
+    // did.
     std::thread::sleep(Duration::from_millis(300));
     assert!(is_mounted(&mount("/a").await), "the exports are unchanged");
     place.configure("tcp = '127.0.0.1:0'\n[[export]]\npath = '/b'\ndir = '@b'\n");
@@ -357,7 +358,7 @@ async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() 
     place.configure("dir = '@a'\nallow = ['127.0.0.2']\n");
     daemon.signal(Signal::HUP);
     assert!(daemon.says().starts_with("serving "));
-    // The policy does not reject NULL, so it fails only if the connection is refused.
+    // The policy does not reject NULL, so NULL fails only if the connection is refused.
     let closed = async {
         while over_rdma.null().await.is_ok() || over_tcp.null().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -368,7 +369,7 @@ async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() 
     daemon.stop();
 }
 
-/// Sends a READ and does not receive its reply.
+/// Sends 16 READs and does not receive the replies.
 fn stuck_read(address: &str, handle: &[u8]) -> TcpStream {
     let mut call = Vec::new();
     for word in [7, 0, 2, 100_003, 3, 6, 0, 0, 0, 0, u32::try_from(handle.len()).unwrap()] {
@@ -423,7 +424,7 @@ async fn a_stop_has_a_deadline() {
     assert!(took >= Duration::from_millis(1900) && took < Duration::from_secs(5), "{took:?}");
 }
 
-/// With 64 files, there are 32 connections, and 8 from one address.
+/// A limit of 64 open files allows 32 connections, and 8 from one address.
 #[tokio::test]
 async fn one_address_leaves_connections_to_others() {
     let place = Place::new(&["a"]);

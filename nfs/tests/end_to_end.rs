@@ -200,8 +200,8 @@ async fn a_read_only_memory_export_rejects_every_change() {
     }
 }
 
-/// The count of a WRITE cannot exceed its data, and data beyond the count is not written (RFC 1813 section
-/// 3.3.7).
+/// The count of a WRITE cannot exceed the length of its data, and data beyond the count is not written (RFC
+/// 1813 section 3.3.7).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_beyond_its_data_is_rejected() {
     let in_memory = tempfile::tempdir_in("/dev/shm").ok();

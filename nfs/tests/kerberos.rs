@@ -65,7 +65,7 @@ fn kinit(principal: &str, lifetime: &str) {
 /// An `nfs3d` that serves both transports.
 struct Daemon {
     child: Child,
-    /// Its ports for RDMA and TCP.
+    /// The server's ports for RDMA and TCP.
     ports: [String; 2],
 }
 

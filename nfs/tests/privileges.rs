@@ -46,7 +46,7 @@ fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
     Some(command)
 }
 
-/// Returns the output of a command. Kills the command if it does not exit.
+/// Returns the output of a command. Kills the command if it does not exit within 10 s.
 fn output_or_kill(mut command: Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for _ in 0..100 {

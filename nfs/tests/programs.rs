@@ -32,7 +32,7 @@ use rustix::process::{Pid, Signal, kill_process};
 struct Daemon {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
-    /// Its output during the start.
+    /// The server's first line of output.
     line: String,
     url: String,
     /// The URL over TCP, if enabled.

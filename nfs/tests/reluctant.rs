@@ -51,7 +51,7 @@ enum Lists {
     Endlessly(&'static [u8]),
     /// Entries whose cookies repeat.
     InCircles,
-    /// Each directory contains a directory with its own handle.
+    /// Each directory contains a directory with the same handle.
     Itself,
     /// Each directory contains a directory with a new handle.
     Deeply,

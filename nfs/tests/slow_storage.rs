@@ -160,7 +160,7 @@ async fn calls_succeed() {
         let server = server.clone();
         writes.spawn(async move { write(&server, slow).await });
     }
-    // Waits until the writes occupy all their threads.
+    // Gives the writes time to occupy all their threads.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let tried = async {
         assert!(matches!(write(&server, other).await, Write3Res::Nfs3Ok(_)));
@@ -193,7 +193,7 @@ async fn calls_of_others_succeed(count: usize) {
             slow.spawn(async move { lookup(&server, root, b"slow", 1).await });
         }
     }
-    // Waits until the lookups occupy all their threads.
+    // Gives the lookups time to occupy all their threads.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let tried = timeout(Duration::from_secs(10), lookup(&server, exports[0].root(), b"other", 2)).await;
     exports.iter().for_each(|export| export.release());

@@ -69,7 +69,7 @@ pub struct CapturedConnection {
     pub end: u64,
     /// True if the connection carries iWARP.
     pub is_iwarp: bool,
-    /// The messages.
+    /// The calls and other events.
     pub conversation: Conversation,
     /// The number of bytes missing from the capture before the connection's last captured byte.
     pub lost: u64,
@@ -77,7 +77,7 @@ pub struct CapturedConnection {
     pub retransmitted: u64,
 }
 
-/// Reads a pcap or pcapng capture to its end.
+/// Reads a pcap or pcapng capture.
 ///
 /// # Errors
 /// Returns [`ReadError`] if the file is empty, unreadable or not a capture. Other problems are listed in the
@@ -141,7 +141,7 @@ impl Reading {
         let is_syn = segment.syn && segment.ack.is_none();
         let known =
             self.latest.get(&addresses).and_then(|at| self.connections.get_mut(*at)).filter(|tracked| {
-                // The same ports with another sequence number belong to a new connection.
+                // A SYN with another sequence number on the same ports starts a new connection.
                 !is_syn || tracked.syn == Some(segment.seq)
             });
         if let Some(tracked) = known {

@@ -367,8 +367,8 @@ pub fn call() {
 }
 ";
 
-// The compiler is also a dependency, and is built instead of only checked. Cargo then compiles its
-// dependencies as for the compiler's own tests, and reuses them.
+// The crate also depends on the compiler, so that cargo builds the compiler instead of only checking it.
+// Cargo then compiles the compiler's dependencies as for the compiler's own tests, and reuses the results.
 fn user_crate() -> Scratch {
     let root = workspace();
     let (runtime, compiler) = (root.join("rpcrdma-runtime"), root.join("xdrgen"));
@@ -393,8 +393,8 @@ fn user_crate() -> Scratch {
     scratch
 }
 
-/// Writes the same two documents as a separate crate, which depends on the runtime by a relative path.
-/// Then runs the command of its manifest in the crate's directory, which must change nothing.
+/// Generates a separate crate from the same two documents, with a relative path to the runtime. Then runs the
+/// command in the crate's manifest, which must generate the same files.
 fn emit_crate(scratch: &Scratch) {
     let up = scratch.path("").components().skip(1).map(|_| "../").collect::<String>();
     let runtime = workspace().join("rpcrdma-runtime");

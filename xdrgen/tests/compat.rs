@@ -287,7 +287,7 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
         (", TWO = 2", "", breach("X504")),
         (", PUT = 2", "", breach("X504")),
         ("case GET: int from;", "case PUT: int from;", (vec!["X508"], vec!["case PUT: int from".to_owned()])),
-        // No new procedures, but new programs.
+        // New programs are allowed, but no new procedures or versions.
         ("DO(request) = 1;", "DO(request) = 1; void MORE(void) = 2;", breach("X514")),
         ("} = 1; } = 300", "} = 1; version W { void NONE(void) = 0; } = 2; } = 300", breach("X514")),
         ("program P", "program Q { version V { void A(void) = 1; } = 1; } = 301; program P", added("301")),
@@ -342,8 +342,8 @@ fn programs_are_compared_by_their_numbers() {
 
 #[test]
 fn equal_cycles_terminate() {
-    // Cycles of 96 and of 95 types: in parallel, every type of one is compared with every type of the
-    // other.
+    // Cycles of 96 and of 95 types: a parallel traversal compares every type of one cycle with every type of
+    // the other cycle.
     let cycle = |len: usize| {
         let node = |n: usize| format!("struct n{n} {{ int v; n{} *next; }};\n", (n + 1) % len);
         (0..len)

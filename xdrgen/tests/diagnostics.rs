@@ -41,7 +41,7 @@ fn compiler(arguments: &[&str]) -> Output {
 /// The expectations of a fixture.
 struct Fixture {
     file: String,
-    /// `X212 4:8`
+    /// The code and position, such as `X212 4:8`.
     expected: String,
     with: Vec<String>,
     arguments: Vec<String>,
@@ -76,7 +76,7 @@ impl Fixture {
         compiler(&arguments)
     }
 
-    /// Returns the differences between the result and the expectations.
+    /// Returns the first difference between the result and the expectations, if any.
     fn failure(&self, bless: bool) -> Option<String> {
         let json = self.run("json");
         let found = String::from_utf8(json.stderr).expect("JSON is UTF-8");

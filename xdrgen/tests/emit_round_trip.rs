@@ -103,7 +103,8 @@ fn compile(name: &str, documents: &[PathBuf], refused: bool) -> Emitted {
     Emitted { name: name.to_owned(), files: generated.files, tests: samples::tests(&ir, &homes) }
 }
 
-/// Returns the paths of the types. Each of several documents has a module.
+/// Returns the paths of the modules with the types: `root` for one document, otherwise one module per
+/// document.
 fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
     if documents == 1 {
         return vec![root];
@@ -161,7 +162,8 @@ fn type_lines(text: &str) -> usize {
     words.filter(|word| matches!(*word, "typedef" | "enum" | "struct" | "union")).count()
 }
 
-/// Returns each document alone, or with the documents that it is compiled with.
+/// Returns the groups of documents to compile together. A document that is in no group of `together` is
+/// alone.
 fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>> {
     let known = |name: &&str| names.iter().any(|one| one == name);
     assert!(together.concat().iter().all(known), "a document of {together:?} is missing");

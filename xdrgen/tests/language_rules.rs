@@ -375,7 +375,7 @@ const PROSE: &str = "   The types are as follows.\n\n      struct good {\n      
     And one that needs it.\n\n      struct worse {\n         bad x;\n      };\n\n   \
     One with a slip of the pen.\n\n      struct near {\n         goood x;\n      };\n\n   It ends here.\n";
 
-/// Text by which a document counts as a published RFC.
+/// Texts that mark a document as a published RFC.
 const RFC_MARKS: [&str; 2] =
     ["Request for Comments: 9999\n", "\n\nAuthor             Standards Track             [Page 1]\n"];
 

@@ -314,7 +314,7 @@ fn defines_of_numbers_are_constants() {
     assert!(matches!(&definitions[1].kind, DefinitionKind::Const(constant) if number(&constant.value) == 16));
 }
 
-/// Returns the fields of the only struct of a text.
+/// Returns the names of the fields of all structs in a text.
 fn expanded(text: &str) -> Vec<String> {
     let definitions = parse(text);
     let bodies = definitions.iter().filter_map(|definition| match &definition.kind {

@@ -85,7 +85,7 @@ fn one_line(_: &mut Numbers) -> Vec<u8> {
     (text + "};").into_bytes()
 }
 
-/// The same member name in each line.
+/// An enum in which all members have the same name.
 fn one_member(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
 }
@@ -110,7 +110,7 @@ fn commas(_: &mut Numbers) -> Vec<u8> {
     "enum a{b,};".repeat(SIZE / 11).into_bytes()
 }
 
-/// The same field name in each line.
+/// A struct in which all fields have the same name.
 fn one_field(_: &mut Numbers) -> Vec<u8> {
     format!("struct a{{{}}};", "int a;".repeat(SIZE / 6)).into_bytes()
 }

@@ -111,8 +111,8 @@ struct Listening {
 }
 
 impl Listening {
-    /// Binds the addresses. `files` is the process's limit of open files, which bounds the number of
-    /// connections.
+    /// Binds the addresses, or uses the sockets passed by systemd. `files` is the process's limit of open
+    /// files, which bounds the number of connections.
     async fn at(arguments: &Nfs3dArguments, files: usize) -> anyhow::Result<Self> {
         let sockets = Sockets::passed()?;
         let policy = CachePolicy::only(must_not_run_twice);
@@ -378,7 +378,7 @@ fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
         .ok())
 }
 
-/// Returns the directory for persistent state, by the conventions of systemd and XDG.
+/// Returns the directory for persistent state, by the conventions of systemd and XDG, or `None` without HOME.
 fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
@@ -387,7 +387,7 @@ fn state_folder() -> Option<PathBuf> {
 
 /// Logs the server's rights and restrictions in each export.
 fn log_access(directories: &[Directory]) {
-    // Unless it acts as a caller, each thread of the server has the capabilities of this thread.
+    // Each thread of the server has the capabilities of this thread, except while it acts as a caller.
     let capabilities = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     for directory in directories {
         output::inform("nfs3d", directory.access(capabilities));

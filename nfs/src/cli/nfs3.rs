@@ -84,7 +84,7 @@ pub enum Nfs3Command {
         verify: bool,
         /// Local file, or with -r a directory
         from: PathBuf,
-        /// File, or directory to store it in
+        /// Target file, or directory in which to store the file
         url: Url,
     },
     /// Remove files and symbolic links, but not the targets of links
@@ -156,7 +156,7 @@ impl Nfs3Command {
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub struct CopyOptions {
-    /// Resume an interrupted copy. Existing data is compared, and copied again from the first difference
+    /// Resume an interrupted copy. Existing data is verified, and is copied again if it differs
     #[arg(long, conflicts_with = "recursive")]
     pub resume: bool,
     /// Copy a directory with everything below it

@@ -27,9 +27,9 @@ pub use config::Nfs3dConfig;
 /// restarts. --handle-key names the file. The default is handle-key in STATE_DIRECTORY, or in nfs3d below
 /// XDG_STATE_HOME or ~/.local/state.
 ///
-/// SIGHUP reloads the exports from the file of --config. Without --config, it stops the server, as SIGTERM
-/// and SIGINT do. The server supports systemd's readiness and watchdog protocols. Sockets passed by systemd
-/// replace --listen and --tcp: the first is for RPC-over-RDMA, the second for TCP.
+/// SIGHUP reloads the exports from the file of --config. Without --config, SIGHUP stops the server, as
+/// SIGTERM and SIGINT do. The server supports systemd's readiness and watchdog protocols. Sockets passed by
+/// systemd replace --listen and --tcp: the first is for RPC-over-RDMA, the second for TCP.
 ///
 /// RUST_LOG controls the log, for example RUST_LOG=debug.
 #[derive(Debug, Parser, PartialEq)]
@@ -101,8 +101,8 @@ pub struct ExportOptions {
     /// Also serve file systems mounted below the directory
     #[arg(long)]
     pub cross_mounts: bool,
-    /// Serve callers in this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without it,
-    /// only this machine is served: its loopback and the addresses of --listen and --tcp
+    /// Serve callers in this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without this
+    /// option, only this machine is served: loopback and the addresses of --listen and --tcp
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     pub allow: Vec<IpNet>,
     /// The accepted security of NFS calls, most preferred first: sys (AUTH_SYS), krb5 (Kerberos), krb5i (with

@@ -9,7 +9,7 @@ impl Remote {
     /// Returns the limits and preferences of the server: FSINFO.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn fsinfo(&self, of: &RemoteFile) -> Result<Fsinfo3Resok, ClientError> {
         let result = self.nfs().fsinfo(&Fsinfo3Args { fsroot: of.handle }).await;
         match result.map_err(|source| ClientError::call("FSINFO", &of.path, source))? {
@@ -21,7 +21,7 @@ impl Remote {
     /// Returns the capacity of the file system: FSSTAT.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn fsstat(&self, of: &RemoteFile) -> Result<Fsstat3Resok, ClientError> {
         let result = self.nfs().fsstat(&Fsstat3Args { fsroot: of.handle }).await;
         match result.map_err(|source| ClientError::call("FSSTAT", &of.path, source))? {
@@ -33,7 +33,7 @@ impl Remote {
     /// Returns the limits on names and links: PATHCONF.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn pathconf(&self, of: &RemoteFile) -> Result<Pathconf3Resok, ClientError> {
         let result = self.nfs().pathconf(&Pathconf3Args { object: of.handle }).await;
         match result.map_err(|source| ClientError::call("PATHCONF", &of.path, source))? {

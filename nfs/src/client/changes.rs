@@ -11,7 +11,7 @@ impl Remote {
     /// Creates a directory.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn make_directory(
         &self,
         above: &RemoteFile,
@@ -128,7 +128,7 @@ impl Remote {
     /// Removes a name of a file that is not a directory. Removes a symbolic link itself and not its target.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn remove(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let path = below(above, &name);
         let object = Diropargs3 { dir: above.handle, name: name.into() };
@@ -142,7 +142,7 @@ impl Remote {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn remove_directory(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let path = below(above, &name);
         let object = Diropargs3 { dir: above.handle, name: name.into() };
@@ -156,7 +156,7 @@ impl Remote {
     /// Renames a file or directory within an export. Replaces an existing file.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn rename(
         &self,
         from: (&RemoteFile, Bytes),
@@ -174,7 +174,7 @@ impl Remote {
     /// Sets the length of a regular file.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn set_size(&self, file: &RemoteFile, size: u64) -> Result<(), ClientError> {
         self.set(file, Sattr3 { size: Some(size), ..Sattr3::default() }).await
     }
@@ -182,7 +182,7 @@ impl Remote {
     /// Sets the modification time of a file.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn set_modified(&self, file: &RemoteFile, time: Nfstime3) -> Result<(), ClientError> {
         self.set(file, Sattr3 { mtime: SetMtime::SetToClientTime(time), ..Sattr3::default() }).await
     }
@@ -196,7 +196,7 @@ impl Remote {
         }
     }
 
-    /// Opens the regular file with this name, or creates an empty one.
+    /// Returns the regular file with this name, or creates an empty file.
     ///
     /// # Errors
     /// [`ClientError`], including if the name exists but is not a regular file.

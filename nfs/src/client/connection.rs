@@ -150,7 +150,7 @@ impl NfsConnection {
 }
 
 impl ServerConnection {
-    /// Connects to the server of a URL over the provider in the URL. Over TCP, only the credential and the
+    /// Connects to the server of a URL with the provider in the URL. Over TCP, only the credential and the
     /// timeout of the options apply.
     ///
     /// # Errors
@@ -198,10 +198,11 @@ async fn by_tcp(address: String, options: &ClientOptions) -> Result<TcpClient, C
 
 /// Returns a client for the server's MOUNT program. Uses the port in the URL if there is one. Otherwise tries
 /// the NFS connection, on which this project's servers offer MOUNT. If MOUNT is not available there, queries
-/// the server's rpcbind: Linux's server offers MOUNT only on TCP (RFC 8267 section 5.1).
+/// the server's rpcbind: Linux's server offers MOUNT on another port, without RDMA (RFC 8267 section 5.1).
 ///
 /// # Errors
-/// [`ClientError::Connect`], [`ClientError::Find`], and [`ClientError::NoMount`] if MOUNT was not found.
+/// [`ClientError::Connect`], [`ClientError::Call`], [`ClientError::Find`], and [`ClientError::NoMount`] if
+/// MOUNT was not found.
 pub(super) async fn mount_of(
     connection: &ServerConnection,
     url: &Url,

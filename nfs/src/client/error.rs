@@ -57,7 +57,7 @@ pub enum ClientError {
         /// The security values that the server accepts.
         offered: String,
     },
-    /// The server violates the protocol.
+    /// The server violated the protocol or exceeded a limit of the client.
     #[error("{path}: {procedure}: {what}")]
     Server {
         /// The procedure.

@@ -15,11 +15,11 @@ pub(super) const HELD_MAX: usize = 256 << 20;
 /// One entry of a directory.
 #[derive(Clone, Debug)]
 pub struct DirectoryItem {
-    /// Its name.
+    /// The entry's name.
     pub name: Bytes,
-    /// Its handle.
+    /// The file's handle.
     pub handle: NfsFh3,
-    /// Its attributes.
+    /// The file's attributes.
     pub attributes: Fattr3,
     /// The target of a symbolic link, or `None` for other files.
     pub target: Option<Bytes>,
@@ -62,7 +62,7 @@ impl Remote {
             let Readdirplus3Resok { cookieverf, reply, .. } = self.list_some(dir, &args).await?;
             let last = reply.entries.last().map(|entry| entry.cookie);
             for entry in reply.entries {
-                // Skipped entries count too: a server could return `.` forever.
+                // Skipped entries also count: a server could return `.` forever.
                 let mut held = size_of::<DirectoryItem>().saturating_add(entry.name.len());
                 let item = self.item(dir, entry).await?;
                 held = held.saturating_add(item.as_ref().map_or(0, DirectoryItem::target_len));

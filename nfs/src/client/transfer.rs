@@ -102,7 +102,8 @@ impl<T> Drop for Window<T> {
 }
 
 impl Remote {
-    /// Reads a regular file from start to end, and passes its data to `take` in order.
+    /// Reads a regular file from start to end, and passes its data to `take` in order. Returns the digest of
+    /// the data.
     ///
     /// # Errors
     /// [`ClientError`], and errors of `take`.
@@ -213,7 +214,7 @@ impl Remote {
     /// Creates a regular file with these permissions, or truncates an existing one.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn create(&self, dir: &RemoteFile, name: Bytes, mode: u32) -> Result<RemoteFile, ClientError> {
         let path = below(dir, &name);
         let new = Sattr3 { mode: Some(mode & 0o7777), size: Some(0), ..Sattr3::default() };
@@ -322,8 +323,8 @@ impl Unstable {
         self.differ |= *self.first.get_or_insert(verifier) != verifier;
     }
 
-    /// Returns the verifier of all writes. If the server restarted between two writes, returns a verifier
-    /// that no COMMIT will match.
+    /// Returns the verifier of the uncommitted writes, if there are any. If the server restarted between two
+    /// writes, returns a verifier that no COMMIT will match.
     fn verifier(&self) -> Option<Writeverf3> {
         self.first.map(|first| if self.differ { first.map(|byte| !byte) } else { first })
     }
@@ -364,8 +365,8 @@ struct Range {
     count: u32,
 }
 
-/// Reads a range with as many calls as the server needs. Also returns true if the file ends with the range.
-/// `reader` has memory for a result.
+/// Reads a range with as many calls as the server needs. Also returns true if the range reaches the end of
+/// the file. `reader` has memory for a result.
 async fn read_range(
     [reader, nfs]: [Client<NfsConnection>; 2],
     range: Range,
@@ -402,7 +403,8 @@ async fn read_range(
     }
 }
 
-/// Writes a range with as many calls as the server needs. Returns the verifiers of uncommitted data.
+/// Writes a range with as many calls as the server needs. Returns the number of written bytes, and the
+/// verifiers of uncommitted data.
 async fn write_range(
     nfs: Client<NfsConnection>,
     file: NfsFh3,

@@ -52,7 +52,7 @@ pub struct Url {
     pub transport: Transport,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
-    /// The port.
+    /// The port of NFS.
     pub port: u16,
     /// The decoded path from the server's root. Starts with a slash.
     pub path: Vec<u8>,
@@ -72,7 +72,7 @@ pub enum UrlError {
     /// The URL does not start with `rdma://` or `tcp://`.
     #[error("invalid URL: expected rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH")]
     Scheme,
-    /// The host is missing.
+    /// The host or its closing bracket is missing.
     #[error("the URL has no host")]
     Host,
     /// A port is invalid.
@@ -81,7 +81,7 @@ pub enum UrlError {
     /// A `%` is not followed by two hexadecimal digits.
     #[error("invalid % in the URL's path: expected two hexadecimal digits after it; %25 is a percent sign")]
     Escape,
-    /// An option after `?` is unknown.
+    /// An option after `?` is unknown or malformed.
     #[error(
         "unknown URL option: expected mountport=PORT, rpcbind=PORT, provider=NAME or sec=NAME after ?; %3F is a question mark"
     )]
@@ -114,7 +114,7 @@ impl Url {
         self.path.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty())
     }
 
-    /// Returns the last component of the path, and the path without this component.
+    /// Returns the path without its last component, and that component, if there is one.
     #[must_use]
     pub fn split_name(&self) -> Option<(&[u8], &[u8])> {
         let name = self.file_name()?;

@@ -42,9 +42,9 @@ impl Visit {
 #[derive(Debug)]
 struct Level {
     dir: RemoteFile,
-    /// Its entry in the level above, or `None` at the root of the walk.
+    /// The directory's entry in the level above, or `None` at the root of the walk.
     item: Option<DirectoryItem>,
-    /// Its unvisited entries.
+    /// The directory's unvisited entries.
     items: std::vec::IntoIter<DirectoryItem>,
     /// The memory that this level uses, in bytes.
     held: usize,

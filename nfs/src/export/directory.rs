@@ -22,7 +22,7 @@
 //!   the process's limit.
 //! - A WRITE past RLIMIT_FSIZE terminates the process with SIGXFSZ unless the process handles or ignores that
 //!   signal, as `nfs3d` does. In that case, the WRITE fails with [`NfsError::FBig`].
-//! - Each file that was looked up takes about a hundred bytes of memory until it is removed. The memory of
+//! - Each file that was looked up uses about a hundred bytes of memory until it is removed. The memory of
 //!   files that other processes removed is freed when the number of known files reaches 65,536, and each time
 //!   it doubles.
 
@@ -122,7 +122,7 @@ impl Located {
     /// must be able to continue writing (RFC 1813 section 4.4).
     ///
     /// A server that does not impersonate its callers temporarily widens the mode of its own file. The caller
-    /// must hold the file's lock and must have read `stat` under it.
+    /// must hold the file's lock and must have read `stat` under this lock.
     fn open_content(&self, purpose: Purpose, acting: &ThreadIdentity<'_>) -> Result<OwnedFd, NfsError> {
         let open = || self.open(purpose.flags());
         let opened = open();
@@ -196,7 +196,7 @@ impl Located {
 }
 
 impl DirectoryExport {
-    /// Serves a directory. Its handles are valid as long as this value lives; [`DirectoryExport::keyed`]
+    /// Opens a directory. Handles are valid as long as the returned value lives; [`DirectoryExport::keyed`]
     /// keeps them valid longer.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ pub enum NfsError {
     Io = 5,
     /// The device does not exist.
     NxIo = 6,
-    /// Permissions forbid it.
+    /// The permissions forbid the operation.
     Acces = 13,
     /// The name exists.
     Exist = 17,
@@ -40,7 +40,7 @@ pub enum NfsError {
     NotEmpty = 66,
     /// The user's quota is exhausted.
     DQuot = 69,
-    /// The file of the handle was removed.
+    /// The handle is outdated: the file was removed, or the key of the handles changed.
     Stale = 70,
     /// The file is on a remote file system.
     Remote = 71,
@@ -103,7 +103,7 @@ const ALL: [(NfsError, &str, &str); 28] = [
 ];
 
 impl NfsError {
-    /// Returns the error with this number, or `None` if the protocol has none.
+    /// Returns the error with this number, or `None` if the protocol does not define the number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         ALL.iter().map(|(error, ..)| *error).find(|error| error.number() == number)

@@ -1,7 +1,7 @@
 //! Serves files in memory. Dropping the export discards them.
 //!
-//! Unix permissions apply, based on the identity that the caller claims. Reading does not change `atime`.
-//! Every write is reported as FILE_SYNC, so COMMIT does nothing.
+//! Unix permissions apply to the caller's identity. Reading does not change `atime`. Every write is reported
+//! as FILE_SYNC, so COMMIT does nothing.
 
 mod content;
 mod tree;
@@ -40,7 +40,7 @@ pub const PATH_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct MemoryExport {
     tree: RwLock<Tree>,
-    /// Distinguishes this export's handles and cookies from those of an earlier export.
+    /// Distinguishes this export's handles and cookies from those of other exports.
     instance: NfsVerifier,
 }
 
@@ -60,7 +60,7 @@ impl MemoryExport {
         MemoryExport { tree, instance: instance.to_be_bytes() }
     }
 
-    /// Locks the tree. A panic never leaves a partial change, so a poisoned lock is usable.
+    /// Locks the tree for reading. A panic never leaves a partial change, so a poisoned lock is usable.
     fn read_tree(&self) -> RwLockReadGuard<'_, Tree> {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,7 +102,7 @@ impl MemoryExport {
         Outcome { result, wcc: Wcc { before, after: after(&tree, id) } }
     }
 
-    /// Creates a file. The name must not exist.
+    /// Creates a file that is not a regular file. Fails if the name exists.
     fn make(
         &self,
         caller: &NfsCaller,
@@ -125,7 +125,7 @@ impl MemoryExport {
         })
     }
 
-    /// Returns the verifier of the exclusive CREATE that created a file.
+    /// Returns the verifier of the exclusive CREATE that created a file, if any.
     fn created_by(tree: &Tree, id: u64) -> Option<NfsVerifier> {
         match &tree.node(id).ok()?.body {
             Body::Regular(_, verifier) => *verifier,

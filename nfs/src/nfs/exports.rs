@@ -9,9 +9,9 @@ use super::NfsHandler;
 use super::permits::CallPermits;
 use crate::export::{Export, FileHandle};
 
-/// The exports of a server, by the paths at which clients mount them. They can be replaced while the server
-/// runs. Each call goes to the export that made its file handle ([`Export::owns`]). The limit of an owner's
-/// blocking calls applies to all exports together.
+/// The exports of a server, by the paths at which clients mount them. The exports can be replaced while the
+/// server runs. Each call goes to the export that made its file handle ([`Export::owns`]). The limit of an
+/// owner's blocking calls applies to all exports together.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -84,7 +84,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// Returns the innermost export that contains a path, and the names below it.
+/// Returns the innermost export that contains a path, and the names below it, if there is such an export.
 fn find<'a, E>(
     served: &'a Served<E>,
     path: &'a [u8],

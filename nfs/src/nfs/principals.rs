@@ -41,7 +41,7 @@ impl Principals {
         Principals(Arc::new(Inner { find: Box::new(find), kept: Mutex::default() }))
     }
 
-    /// Returns the user of a name.
+    /// Returns the user of a name, if there is one.
     pub(super) async fn user(&self, name: &Bytes) -> Option<NfsCaller> {
         let mut lookup = self.lookup(name);
         let found = lookup.wait_for(Option::is_some).await.ok()?;

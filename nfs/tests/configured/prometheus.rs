@@ -61,7 +61,7 @@ fn without_bound<'t>(labels: &Labels<'t>) -> Labels<'t> {
     labels.iter().map(|(name, value)| (*name, *value)).filter(|(name, _)| *name != "le").collect()
 }
 
-/// Adds a sample to its histogram. Returns false if the sample is invalid or occurs twice.
+/// Adds a sample to its histogram. Returns false if the sample is invalid, or if a sum or count occurs twice.
 fn record(histogram: &mut Histogram, suffix: &str, bound: Option<&str>, value: f64) -> bool {
     match (suffix, bound.map(str::parse)) {
         ("_bucket", Some(Ok(bound))) => {

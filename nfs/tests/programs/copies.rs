@@ -187,8 +187,8 @@ fn a_sync_changes_links() {
         }
         [&copy, &back].iter().for_each(|tree| has(tree, target));
     }
-    // A sync removes the temporary link of an interrupted run. It does not remove a directory with that name,
-    // and the old link stays.
+    // A sync removes the temporary link of an interrupted run, but not a directory with that name. In that
+    // case, the old link stays.
     set("three");
     for (tree, arguments) in [(&copy, syncs[0]), (&back, syncs[1])] {
         let temporary = tree.join("link.nfs3-link");

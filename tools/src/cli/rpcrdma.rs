@@ -39,7 +39,7 @@ pub struct Explain {
     /// Only the connection with this number
     #[arg(long, value_name = "NUMBER")]
     pub connection: Option<usize>,
-    /// Only calls with this XID, as the ladder shows it
+    /// Only calls with this XID, for example 0x1a2b3c4d
     #[arg(long, value_name = "XID", value_parser = xid)]
     pub xid: Option<u32>,
     /// One line for each call
@@ -48,7 +48,7 @@ pub struct Explain {
     /// Every call; by default, one line represents repeated calls
     #[arg(long)]
     pub all: bool,
-    /// Draw a connection as SVG; the default is the first one
+    /// Draw a connection as SVG; the default is the first iWARP connection
     #[arg(long, conflicts_with = "html")]
     pub svg: bool,
     /// Make a page with drawings and totals

@@ -43,7 +43,8 @@ pub struct Call {
     pub xid: u32,
     /// Program, version and procedure, if the RPC header could be decoded.
     pub procedure: Option<CalledProcedure>,
-    /// The abbreviated arguments, if the program is known and the call does not use RPCSEC_GSS.
+    /// The abbreviated arguments or a decoding error. `None` if there are no arguments, the procedure is
+    /// unknown, or the credential is not AUTH_NONE or AUTH_SYS.
     pub arguments: Option<String>,
     /// The length of the Send, in bytes.
     pub len: usize,
@@ -53,9 +54,9 @@ pub struct Call {
     pub credits: u32,
     /// The chunks that the call offers.
     pub lists: ChunkLists,
-    /// The RDMA Reads and Writes of these chunks, in order.
+    /// The RDMA Reads and Writes that use the handles of these chunks, in order.
     pub operations: Vec<Operation>,
-    /// The reply.
+    /// The reply, if it was captured.
     pub reply: Option<Reply>,
     /// The segments of `lists` in the order of [`Place::key`].
     pub(super) places: Vec<Place>,
@@ -63,7 +64,7 @@ pub struct Call {
     pub(super) written: Option<Status>,
     /// Decodes the arguments and results.
     pub(super) codec: Option<&'static Codec>,
-    /// The stored arguments until they are decoded.
+    /// The stored data of the arguments and results, until the reply arrives.
     pub(super) parts: Parts,
     /// The number of outstanding calls in the same direction at the time of this call, including it.
     pub outstanding: usize,
@@ -116,11 +117,12 @@ pub struct Reply {
     pub credits: u32,
     /// The chunks that the reply used.
     pub lists: ChunkLists,
-    /// The handle that the reply invalidated.
+    /// The handle that the reply invalidated, if any.
     pub invalidated: Option<u32>,
     /// The result.
     pub status: Status,
-    /// The results, abbreviated, if they can be decoded.
+    /// The abbreviated results or a decoding error. `None` if there are no results or the procedure is
+    /// unknown.
     pub results: Option<String>,
 }
 
@@ -164,8 +166,8 @@ pub struct Operation {
 }
 
 impl Call {
-    /// Returns the chunk of an address and the offset in that chunk. Uses the last segment that starts at or
-    /// before the address.
+    /// Returns the chunk that contains an address and the offset in that chunk, if any. Considers only the
+    /// last segment that starts at or before the address.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));
@@ -186,7 +188,7 @@ impl Call {
         self.codec = Codec::of(called).filter(|_| is_plain);
     }
 
-    /// Decodes the arguments once all their data is available. Returns the length of the text.
+    /// Decodes the arguments unless they are already decoded. Returns the length of the new text.
     pub(super) fn decode_arguments(&mut self) -> usize {
         let (Some(codec), None) = (self.codec, &self.arguments) else { return 0 };
         let message = self.parts.call(&self.lists, self.long);
@@ -194,13 +196,13 @@ impl Call {
         self.arguments.as_ref().map_or(0, String::len)
     }
 
-    /// Returns the results from the Send or from the Reply chunk.
+    /// Returns the results in the Send (`inline`) or in the Reply chunk, as text.
     pub(super) fn results(&self, used: &ChunkLists, inline: Option<Bytes>) -> Option<String> {
         let codec = self.codec?;
         codec.results(self.xid, &self.parts.reply(&self.lists, used, inline)?)
     }
 
-    /// Returns the time from the call's Send to the reply's, in nanoseconds.
+    /// Returns the time from the call's Send to the reply's, in nanoseconds, or `None` without a reply.
     #[must_use]
     pub fn latency(&self) -> Option<u64> {
         Some(self.reply.as_ref()?.time.saturating_sub(self.time))
@@ -215,7 +217,7 @@ impl Call {
         })
     }
 
-    /// Returns true if the call failed.
+    /// Returns true if the reply reports a failure.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let status = self.reply.as_ref().map(|reply| &reply.status);

@@ -17,8 +17,8 @@ use super::call::{Call, CalledProcedure, Chunk, Operation, Peer, Place, Reply, S
 use super::messages::{MessageKind, PeerMessage, Placed};
 use super::values::Parts;
 
-/// Returns the limits for decoding a header. They are higher than those of any known peer and bound the
-/// stored segments of a call.
+/// Returns the limits for decoding a header. The limits are higher than those of any known peer, and bound
+/// the stored segments of a call.
 fn limits() -> MessageLimits {
     MessageLimits {
         max_segments: 4096,
@@ -33,7 +33,7 @@ fn limits() -> MessageLimits {
 pub struct Note {
     /// The time, in nanoseconds since 1970.
     pub time: u64,
-    /// The responsible peer, or `None` if both are.
+    /// The responsible peer, or `None` if both or neither are.
     pub by: Option<Peer>,
     /// The description.
     pub text: String,
@@ -41,7 +41,7 @@ pub struct Note {
     pub problem: bool,
 }
 
-/// The messages of a connection.
+/// The calls and other events of a connection.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// The calls in order.
@@ -50,7 +50,7 @@ pub struct Conversation {
     pub notes: Vec<Note>,
     /// The number of events that are not stored: a capture can have millions of invalid frames.
     pub more_notes: u64,
-    /// The number of problems.
+    /// The number of events that are problems.
     pub problems: u64,
     /// True if the peers agreed on CRCs; `None` if the capture does not show it.
     pub crc: Option<bool>,
@@ -165,7 +165,7 @@ impl Conversation {
         match direction(octets) {
             Some(Direction::Call) => self.call(by, time, octets),
             Some(Direction::Reply) => self.reply(by, time, octets, invalidated),
-            // A Send for a long reply has no RPC message, so its XID identifies it as a reply.
+            // A Send for a long reply has no RPC message, so only its XID identifies the Send as a reply.
             None if self.call_answered(by, octets).is_some() => self.reply(by, time, octets, invalidated),
             None => {
                 let why = match decode_call(octets, &limits()) {
@@ -178,7 +178,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the outstanding call of the other peer with the XID of this message.
+    /// Returns the index of the other peer's outstanding call with the XID of this message, if any.
     fn call_answered(&self, by: Peer, octets: &[u8]) -> Option<usize> {
         let xid = u32::from_be_bytes(*octets.first_chunk()?);
         self.open.get(&(by.other(), xid)).copied()

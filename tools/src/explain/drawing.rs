@@ -9,7 +9,7 @@ use super::scale::Scale;
 use super::summary::{ConnectionSummary, millis, name};
 use super::{CapturedConnection, Trace};
 
-/// Positions in pixels.
+/// Positions and distances in pixels.
 const TOP: usize = 180;
 const STEP: usize = 20;
 const WIDTH: usize = 1180;

@@ -49,11 +49,12 @@ pub enum RowKind {
 /// A line of the ladder.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The time since the connection's first packet, in nanoseconds, or `None` for details.
+    /// The time since the connection's first packet, in nanoseconds, or `None` for a row without its own
+    /// time.
     pub time: Option<u64>,
-    /// The peer that acted.
+    /// The peer that acted, if any.
     pub by: Option<Peer>,
-    /// The number of the call, in its first row.
+    /// The number of the call; `None` except in the call's first row.
     pub call: Option<usize>,
     /// The subject.
     pub kind: RowKind,
@@ -146,7 +147,7 @@ pub fn rows<'a>(
     rows.map(move |row| Row { time: row.time.map(|time| time.saturating_sub(start)), ..row })
 }
 
-/// Replaces all but the first of consecutive similar calls by one row.
+/// Replaces all but the first of at least [`FOLDED`] consecutive similar calls with one row.
 fn fold(parts: Vec<Part<'_>>) -> Vec<Part<'_>> {
     let mut folded = Vec::new();
     let repeats = |a: &Part<'_>, b: &Part<'_>| match (a, b) {
@@ -332,10 +333,11 @@ fn reply_rows(call: &Call, reply: &Reply) -> Vec<Row> {
     rows
 }
 
-/// Writes the ladder of the selection, and a summary of each connection.
+/// Writes the ladder and a summary of each selected connection. Omits the summary if calls are selected by
+/// XID.
 ///
 /// # Errors
-/// Returns the errors of `out`.
+/// Returns an error if writing to `out` fails.
 pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Result<()> {
     let mut is_empty = true;
     for connection in selection.connections(trace) {

@@ -26,7 +26,7 @@ pub(super) struct Segment<'a> {
     pub(super) to: SocketAddr,
     /// The sequence number of the first byte or of the SYN.
     pub(super) seq: u32,
-    /// The acknowledgement number, if any.
+    /// The acknowledgment number, if any.
     pub(super) ack: Option<u32>,
     /// True if the segment starts a direction.
     pub(super) syn: bool,

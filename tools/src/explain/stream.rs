@@ -77,7 +77,7 @@ impl Direction {
         }
     }
 
-    /// Handles an acknowledgement: the peer has received everything before this number, so missing bytes were
+    /// Handles an acknowledgment: the peer has received everything before this number, so missing bytes were
     /// not captured.
     pub(super) fn acknowledged(&mut self, time: u64, ack: u32, mut emit: impl FnMut(Piece<'_>)) {
         while let (Some((due, at)), Some((first, _))) = (self.due, self.early.first_key_value()) {

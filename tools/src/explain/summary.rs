@@ -105,7 +105,7 @@ impl ConnectionSummary {
 }
 
 impl Line {
-    /// Returns the mean and the maximum time from call to reply, in milliseconds.
+    /// Returns the mean and the maximum time from call to reply, in milliseconds, or dashes without replies.
     #[must_use]
     pub fn times(&self) -> (String, String) {
         match self.latency.0.checked_div(self.answered) {
@@ -122,7 +122,7 @@ pub(super) fn millis(nanoseconds: u64) -> String {
     format!("{}.{:03}", micros / 1000, micros % 1000)
 }
 
-/// Returns the name of a line.
+/// Returns the name of a procedure, as in the table's first column.
 #[must_use]
 pub(super) fn name(called: Option<&CalledProcedure>) -> String {
     called.map_or_else(

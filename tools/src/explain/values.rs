@@ -61,19 +61,19 @@ const CODECS: &[Codec] = codecs! {
 };
 
 impl Codec {
-    /// Returns the codec of a procedure, if its program is known.
+    /// Returns the codec of a procedure, if the procedure is known.
     pub(super) fn of(called: CalledProcedure) -> Option<&'static Codec> {
         CODECS.iter().find(|codec| codec.called == called)
     }
 
-    /// Returns the arguments in a call, or `None` if there are none or the RPC header is invalid.
+    /// Formats the arguments of a call. Returns `None` if there are none or the RPC header is invalid.
     pub(super) fn arguments(&self, message: &Received) -> Option<String> {
         let mut reader = Reader::new(message);
         CallHeader::decode(&mut reader).ok()?;
         shown((self.arguments)(&mut reader))
     }
 
-    /// Returns the results in a reply, or `None` if there are none or the RPC header is invalid.
+    /// Formats the results of a reply. Returns `None` if there are none or the RPC header is invalid.
     pub(super) fn results(&self, xid: u32, message: &Received) -> Option<String> {
         let mut reader = Reader::new(message);
         decode_reply(&mut reader, xid).ok()?;
@@ -165,7 +165,8 @@ impl Parts {
         self.chunks.values().fold(self.stream.len(), |sum, kept| sum.saturating_add(kept.len()))
     }
 
-    /// Returns the RPC message of a call with the items in its Read chunks.
+    /// Returns the RPC message of a call with the items in its Read chunks, or `None` if the items are too
+    /// large.
     pub(super) fn call(&self, lists: &ChunkLists, long: bool) -> Option<Received> {
         let mut items: Vec<Item> = Vec::new();
         let mut room = ITEMS_MAX;
@@ -181,7 +182,7 @@ impl Parts {
     }
 
     /// Returns the RPC message of a reply: the stream from its Send or Reply chunk, and the items from its
-    /// Write chunks.
+    /// Write chunks. Returns `None` if the items are too large.
     pub(super) fn reply(
         &self,
         offered: &ChunkLists,
@@ -202,7 +203,7 @@ impl Parts {
         self.chunks.get(&chunk).cloned().unwrap_or_default().into()
     }
 
-    /// Returns an item: its stored first bytes, then zeros.
+    /// Returns an item: its stored first bytes, then zeros. Returns `None` if the item exceeds `room`.
     fn item(&self, chunk: Chunk, len: u64, room: &mut u64) -> Option<Bytes> {
         *room = room.checked_sub(len)?;
         let mut data = vec![0; usize::try_from(len).ok()?];

@@ -82,7 +82,7 @@ async fn nothing_overflows_and_no_script_fails() {
     for width in [1280, 640] {
         let found = probe(&folded, width);
         assert_eq!((&found["outside"], &found["clipped"]), (&"".into(), &"".into()), "{width}");
-        // The row that stands for 19 calls has a bar for each of them, but not their texts.
+        // The folded row represents 19 calls. The drawing has a bar for each of these calls, but no texts.
         assert_eq!((&found["errors"], &found["bars"]), (&0.into(), &calls.into()), "{width}: {found}");
         let folded_texts = found["texts"].as_u64().unwrap();
         let found = probe(&probed, width);

@@ -5,7 +5,7 @@ use rpcrdma_tools::explain::{Chunk, ReadError, Selection, html, read, svg};
 
 use super::{short, text};
 
-/// Shows any file or rejects it. Returns the number of calls.
+/// Shows any file as text and drawings, or rejects it. Returns the number of calls.
 fn show(file: &[u8]) -> usize {
     let Ok(trace) = read(file) else { return 0 };
     let selection = Selection::default();
@@ -78,7 +78,7 @@ pub(super) fn file_of(segments: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     file
 }
 
-/// A flood of SYNs does not hide a connection that carries iWARP, and takes little memory.
+/// A flood of SYNs does not hide a connection that carries iWARP, and uses little memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_connections_is_omitted() {
     const FLOOD: u32 = 300_000;

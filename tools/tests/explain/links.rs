@@ -1,4 +1,5 @@
-//! The same traffic in every file format and link type, and with typical network effects on packets.
+//! The same traffic in both file formats and in several link types, and with typical network effects on
+//! packets.
 
 use rpcrdma_tools::explain::{Trace, read};
 

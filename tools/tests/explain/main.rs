@@ -124,7 +124,7 @@ async fn captured(iwarp: iwarp::IwarpOptions) -> (Vec<u8>, Vec<CallReport>) {
     (fs::read(&path).unwrap(), reports)
 }
 
-/// Returns a short capture: a call and its reply, and an error.
+/// Returns a capture of a few calls, one of which fails.
 async fn short() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");

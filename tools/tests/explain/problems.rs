@@ -28,7 +28,7 @@ async fn until(connection: &mut IwarpConnection, wanted: fn(&Completion) -> bool
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
-/// Returns the output for a client that sends these messages to our server and waits for a wanted completion.
+/// Sends these messages to our server, waits for a wanted completion, and returns the trace and its text.
 async fn output_of_messages(messages: &[Bytes], wanted: fn(&Completion) -> bool) -> (Trace, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");

@@ -24,8 +24,8 @@ pub(crate) fn is_available() -> bool {
     there
 }
 
-/// Checks that Wireshark finds a capture well formed. It must decode at least the given number of packets of
-/// each program, and find the same messages and chunks in the same order.
+/// Checks that Wireshark finds a capture well formed. Wireshark must decode at least the given number of
+/// packets of each program, and find the same messages and chunks in the same order.
 pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     let suspicious = tshark(capture, &["-Y", "tcp.analysis.flags"]);
     assert!(suspicious.is_empty(), "{}", String::from_utf8_lossy(&suspicious));
@@ -72,7 +72,7 @@ pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
 
 /// Returns true for the only kind of packet that Wireshark 4.0 wrongly calls malformed. Data in a Write chunk
 /// has no padding (RFC 8166 section 3.4.6.2). Wireshark adds the padding when it reassembles the reply. Over
-/// iWARP it does so only if the RDMA Writes filled all offered memory (`add_iwarp_padding` in its
+/// iWARP, Wireshark adds it only if the RDMA Writes filled all offered memory (`add_iwarp_padding` in its
 /// packet-rpcrdma.c). Otherwise its NFS dissector misses the padding of a READ or READLINK result, the last
 /// one to three bytes.
 fn is_padding_omitted_by_wireshark(connection: &CapturedConnection, packet: &str) -> bool {

@@ -122,7 +122,7 @@ fn client_and_server_exchange_borrowed_types() {
     run(client.null()).unwrap().get().unwrap();
     run(client.umntall()).unwrap().get().unwrap();
 
-    // Exceeding a bound fails the call, on the client and on the server.
+    // A value beyond its bound fails the call, both in the arguments and in the result.
     let long = "x".repeat(1025);
     assert!(matches!(run(client.mnt(&long.as_str().into())), Err(Reject::GarbageArguments)));
     let long = "x".repeat(65);

@@ -249,8 +249,8 @@ fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
     assert!((codec.reencode)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
 }
 
-/// Replaces each word in turn by a huge count, an unknown bool or member, or nonzero padding. The result must
-/// be rejected, or be the only encoding of another value.
+/// Replaces each word in turn with a huge count, an unknown bool or member, or nonzero padding. The result
+/// must be rejected, or be the only encoding of another value.
 fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {

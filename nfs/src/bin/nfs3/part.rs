@@ -28,8 +28,8 @@ const STEP: u64 = 64 << 20;
 /// Maximum length of the state, in bytes.
 const STATE_MAX: u64 = 1 << 10;
 
-/// The umask. The system returns it only when it is changed, so `main` reads it before other threads start: a
-/// file that a thread creates meanwhile gets the wrong mode.
+/// The umask. A process can read the umask only by changing it, so `main` reads it before other threads
+/// start: a file that another thread creates meanwhile would get the wrong mode.
 pub(crate) static UMASK: LazyLock<u32> = LazyLock::new(|| {
     let withheld = umask(Mode::RWXG | Mode::RWXO);
     umask(withheld);
@@ -59,7 +59,7 @@ const NEW_STATE: &str = ".nfs3-state-new";
 /// A new symbolic link that has not yet replaced the old one.
 const LINK: &str = ".nfs3-link";
 
-/// Returns true for names that this module creates.
+/// Returns true if this module may have created a file with this name.
 pub(crate) fn is_own(name: &[u8]) -> bool {
     [DATA, STATE, NEW_STATE, LINK].iter().any(|suffix| name.ends_with(suffix.as_bytes()))
 }
@@ -153,7 +153,8 @@ fn open_locked(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads the state: the length, digest and version of the data.
+/// Reads the state: the length, digest and version of the data. Returns `None` if the file is missing or
+/// invalid.
 fn read_state(path: &Path) -> io::Result<Option<(u64, Digest, String)>> {
     let file = match open_own(File::options().read(true), path) {
         Ok(file) => file,
@@ -172,7 +173,7 @@ fn read_state(path: &Path) -> io::Result<Option<(u64, Digest, String)>> {
 }
 
 impl Part {
-    /// Opens the data file. Resumes if there is valid data of this version, and otherwise starts over.
+    /// Opens the data file. With `resume`, keeps valid data of this version. Otherwise starts over.
     ///
     /// # Errors
     /// Fails if another process is fetching the file.
@@ -285,8 +286,8 @@ impl Part {
 }
 
 impl Drop for Part {
-    /// Saves the state of a failed or interrupted copy without waiting for the disk. If the disk loses data
-    /// or the state, a later run fetches all data again.
+    /// Saves the state of a failed or interrupted copy without waiting for the disk, or removes the files if
+    /// there is no data. If the disk loses data or the state, a later run fetches all data again.
     fn drop(&mut self) {
         if self.done {
             return;

@@ -14,7 +14,7 @@ use crate::show;
 /// The bars of concurrent copies, one per line of the terminal.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Prints to standard output. Hides the bars meanwhile, since both may be on the same terminal.
+/// Prints to standard output. Hides the bars meanwhile, since the bars may be on the same terminal.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     BARS.suspend(|| output::print(write))
 }
@@ -27,7 +27,7 @@ pub(crate) fn warn(what: impl fmt::Display) {
 /// The output options.
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
-    /// Print only errors and warnings.
+    /// Print no progress, no names of copied files and no JSON.
     pub(crate) quiet: bool,
     /// Print one JSON object per file or line.
     pub(crate) json: bool,
@@ -51,7 +51,7 @@ impl Report {
         print(|out| writeln!(out, "{}", output::escaped_json(&object.to_string())))
     }
 
-    /// Returns a progress bar, which is drawn only if standard error is a terminal.
+    /// Returns a progress bar. The bar is hidden with `quiet`, or if standard error is not a terminal.
     pub(crate) fn progress(self, size: u64, name: &str) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
             return ProgressBar::hidden();

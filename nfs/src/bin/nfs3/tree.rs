@@ -172,7 +172,7 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     plan.report.copied(sum, &shown)
 }
 
-/// Returns true if a file of the server and a local file are equal.
+/// Returns true if both files are regular files that are equal by `compare`.
 async fn is_same(
     remote: &Remote,
     there: &RemoteFile,
@@ -193,7 +193,7 @@ async fn is_same(
     Ok(Digest::from(sum) == digest)
 }
 
-/// Returns the modification time as an NFS time.
+/// Returns the modification time as an NFS time. A value out of range becomes zero.
 fn modified(of: &Metadata) -> Nfstime3 {
     let seconds = u32::try_from(of.mtime()).unwrap_or_default();
     Nfstime3 { seconds, nseconds: u32::try_from(of.mtime_nsec()).unwrap_or_default() }
@@ -283,7 +283,7 @@ pub(crate) async fn put(
         }
     }
     transfers.end_all().await?;
-    // Links are changed after the files, so that a changed link does not point to a missing file.
+    // Links are created after the files, so that a new or changed link does not point to a missing file.
     for (above, name, target) in links {
         let target = target.as_os_str().as_bytes();
         match plan.changes {

@@ -152,7 +152,7 @@ impl Exporter {
         loop {
             let Ok(permit) = requests.clone().acquire_owned().await else { return };
             let Ok((stream, _)) = self.listener.accept().await else {
-                // For example, there are too many open files.
+                // For example, too many files are open.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };

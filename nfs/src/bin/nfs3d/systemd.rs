@@ -37,7 +37,7 @@ pub(crate) fn notify(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Returns half of the watchdog's timeout as an interval.
+/// Returns a timer with half of the watchdog's timeout, or `None` if the watchdog is disabled.
 pub(crate) fn watchdog() -> Option<Interval> {
     sd_notify::watchdog_enabled().map(|limit| interval(limit / 2))
 }

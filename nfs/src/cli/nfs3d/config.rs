@@ -110,7 +110,7 @@ struct Entry {
     arguments: Vec<OsString>,
 }
 
-/// The name of an option in the file.
+/// Returns the name of an option in the file.
 fn name(of: &Arg) -> &str {
     of.get_long().unwrap_or(of.get_id().as_str())
 }
@@ -166,7 +166,7 @@ impl File<'_> {
         Ok(Entry { id: arg.get_id().to_string(), name: called.to_owned(), at: span, arguments })
     }
 
-    /// Reads the table of an export. The options outside of tables are its defaults.
+    /// Reads the table of an export. The options outside of tables are the defaults of the export.
     fn export(
         &self,
         table: &DeTable<'_>,

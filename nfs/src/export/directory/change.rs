@@ -44,11 +44,11 @@ pub(super) fn set_attributes(
     Ok(())
 }
 
-/// S_ISUID and S_ISGID: the file runs with its owner's or group's rights.
+/// S_ISUID and S_ISGID: a program runs with the rights of its file's owner or group.
 const SET_IDS: u32 = 0o6000;
 
-/// Checks that bits may be added to a mode. A server that runs all callers as one user adds no setuid or
-/// setgid bits: the file would run as that user.
+/// Checks that bits may be added to a mode. A server that runs all calls as one user adds no setuid or setgid
+/// bits: the file would run as that user.
 ///
 /// # Errors
 /// [`NfsError::Perm`].

@@ -50,7 +50,7 @@ impl From<rustix::io::Errno> for NfsError {
             Errno::DQUOT => NfsError::DQuot,
             Errno::STALE => NfsError::Stale,
             Errno::NOTSUP => NfsError::NotSupp,
-            // Temporarily exhausted resources: descriptors, memory.
+            // Temporary conditions: no descriptors or memory, or a file in use.
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::BUSY | Errno::TXTBSY => {
                 NfsError::JukeBox
             }

@@ -18,7 +18,7 @@ use crate::export::{NfsCaller, NfsError};
 /// An invalid user or group number, which system calls interpret as "unchanged".
 const NONE: u32 = u32::MAX;
 
-/// The identity of this process.
+/// The groups of this process, whose user is root.
 #[derive(Debug)]
 struct Own {
     gid: Gid,
@@ -28,7 +28,7 @@ struct Own {
 /// The identities that this process can use.
 #[derive(Debug)]
 pub(super) struct Identities {
-    /// The server's identity, or `None` if the process cannot switch.
+    /// The groups to restore after a switch, or `None` if the process cannot switch.
     own: Option<Own>,
 }
 
@@ -53,7 +53,8 @@ impl Identities {
         self.own.is_some()
     }
 
-    /// Returns true if this process has the caller's rights without a switch, on any thread.
+    /// Returns true if calls of this caller need no switch: the process cannot switch, or already has the
+    /// caller's rights.
     pub(super) fn is_as_caller(&self, caller: &NfsCaller) -> bool {
         self.own.as_ref().is_none_or(|own| caller.uid == 0 && caller.gid == own.gid.as_raw())
     }
@@ -117,7 +118,7 @@ fn try_to_switch() -> io::Result<()> {
 /// The identity of this thread. The value cannot move to another thread.
 #[derive(Debug)]
 pub(super) struct ThreadIdentity<'a> {
-    /// The identity to restore; absent if the caller's rights equal the server's.
+    /// The groups to restore, or `None` if the thread did not switch.
     switched: Option<&'a Own>,
     is_caller: bool,
     caller: &'a NfsCaller,
@@ -130,7 +131,7 @@ impl ThreadIdentity<'_> {
         self.is_caller
     }
 
-    /// Returns the caller, if the thread's user differs from the server's.
+    /// Returns the caller if the thread switched to it.
     pub(super) fn caller(&self) -> Option<&NfsCaller> {
         self.switched.map(|_| self.caller)
     }

@@ -26,7 +26,7 @@ struct Shard {
     released: Condvar,
 }
 
-/// A locked file. Dropping it releases the lock.
+/// A locked file. Dropping this value releases the lock.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     shard: &'a Shard,

@@ -23,7 +23,7 @@ use crate::export::NfsCaller;
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors.
 const MAX: usize = 512;
-/// Cached descriptors use at most one eighth of the process's limit.
+/// Cached descriptors use at most one eighth of the process's limit of open files.
 const PART: u64 = 8;
 
 /// The purpose of an open descriptor.
@@ -58,7 +58,7 @@ struct Open {
     /// The caller that opened the descriptor, or `None` if the server itself opened it.
     by: Option<NfsCaller>,
     file: Arc<OwnedFd>,
-    /// The number of its last use ([`State::uses`]).
+    /// The number of the descriptor's last use ([`State::uses`]).
     last: u64,
     used: Instant,
 }
@@ -86,7 +86,7 @@ impl State {
         number
     }
 
-    /// Returns the least recently used descriptor.
+    /// Returns the least recently used descriptor, if any.
     fn oldest(&self) -> Option<&Open> {
         let (number, key) = self.uses.first_key_value()?;
         self.files.get(key)?.iter().find(|open| open.last == *number)
@@ -146,7 +146,7 @@ pub(super) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Returns an empty cache. Its size depends on the process's limit.
+    /// Returns an empty cache. Its maximum size depends on the process's limit of open files.
     ///
     /// # Errors
     /// The thread that closes idle descriptors cannot be started.
@@ -164,7 +164,7 @@ impl OpenFiles {
         Ok(OpenFiles { shared, max })
     }
 
-    /// Returns the cached descriptor for a file, purpose and caller.
+    /// Returns the cached descriptor for a file, purpose and caller, if there is one.
     pub(super) fn get(&self, of: &Stat, purpose: Purpose, by: Option<&NfsCaller>) -> Option<Arc<OwnedFd>> {
         let mut state = self.shared.lock();
         let opens = state.files.get(&of.key)?;

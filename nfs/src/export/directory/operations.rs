@@ -17,7 +17,7 @@ use crate::export::{
 
 /// S_ISGID: new files in the directory get its group.
 const SET_GROUP: u32 = 0o2000;
-/// The longest path in a symbolic link, in bytes.
+/// The maximum size of a symbolic link's target, in bytes, including a terminating NUL.
 const PATH_MAX: usize = 4096;
 
 impl Export for DirectoryExport {
@@ -343,8 +343,8 @@ impl DirectoryExport {
         Ok(Found { handle: self.handle(&above), attributes: above.attributes })
     }
 
-    /// Returns an entry's file. Without `plus`, returns it only for `.` and `..`, since the system's `..` of
-    /// the root is outside of the export.
+    /// Returns an entry's file, if available. Without `plus`, returns only the files of `.` and `..`, since
+    /// the system's `..` of the root is outside of the export.
     ///
     /// # Errors
     /// As [`DirectoryExport::must_be_served`].
@@ -395,7 +395,7 @@ impl DirectoryExport {
             _ if !located.stat.is(FileKind::Regular) => Err(NfsError::Exist),
             CreateHow::Unchecked(new) => {
                 if let Some(size) = new.size {
-                    // Like open(2), truncates the file only if the caller may write it.
+                    // Like open(2), truncates the file only if the caller may write to it.
                     i64::try_from(size).map_err(|_| NfsError::FBig)?;
                     ftruncate(located.open(OFlags::WRONLY)?, size)?;
                 }

@@ -11,8 +11,8 @@ use super::{DirectoryExport, FileKind, names};
 const FILES_MAX: u32 = 1 << 20;
 
 impl DirectoryExport {
-    /// Records the location of every file, so that handles from an earlier server can be resolved. Skips
-    /// unreadable directories.
+    /// Records the location of every served file, up to [`FILES_MAX`], so that handles from an earlier server
+    /// can be resolved. Skips unreadable directories.
     pub(super) fn record_all(&self) {
         let mut pending = vec![PathBuf::new()];
         let mut learnt = 0;

@@ -4,7 +4,7 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
 
 use crate::export::{Attributes, FileKind, FileTime, NfsError};
 
-/// The numbers of a file and its file system. They identify one existing file; the numbers of removed files
+/// The numbers of a file and its file system, which identify one existing file. The numbers of removed files
 /// are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {

@@ -11,8 +11,8 @@ use super::table::{Place, Table};
 use super::{DirectoryExport, Located, NfsError, at_name};
 
 impl DirectoryExport {
-    /// Starts a sweep on its own thread if the number of files has doubled since the last one. The thread
-    /// inherits the identity of its creator, so the calling thread must not impersonate a caller.
+    /// Starts a sweep on its own thread if a sweep is due ([`Table::begin_sweep`]). The thread inherits the
+    /// identity of its creator, so the calling thread must not impersonate a caller.
     pub(super) fn sweep_if_due(&self) {
         let Some(keys) = self.table.begin_sweep() else { return };
         let (table, root) = (self.table.clone(), self.root.key);
@@ -74,7 +74,7 @@ mod tests {
         let kept = export.lookup(&NfsCaller::ROOT, &above, b"kept").unwrap().handle;
         let (parent, _) = export.identity(&above).unwrap();
         for number in 0..SWEEP_MIN as u64 {
-            // One file is in an existing directory, the other in a removed one.
+            // Half of the files are in an existing directory, and half in a removed directory.
             let above = if number % 2 == 0 { parent } else { Key { dev: 0, ino: 1 } };
             export.table.record(Key { dev: 0, ino: 2 + number }, false, above, number.to_string().as_bytes());
         }

@@ -48,7 +48,8 @@ impl File {
             }
             self.ended.notify_all();
         }
-        // The system reports a failure only once, so it applies to every call whose data may be lost.
+        // The system reports a failure only once, so the failure applies to every call whose data may be
+        // lost.
         rounds.failed.filter(|(round, _)| *round >= wanted).map_or(Ok(()), |(_, error)| Err(error))
     }
 }
@@ -59,7 +60,7 @@ pub(super) struct Syncs(Mutex<HashMap<Key, Arc<File>>>);
 
 impl Syncs {
     /// Returns once all data written to the file before this call is on stable storage. Runs `fsync`, or
-    /// shares the `fsync` of another call. The caller must not hold a lock.
+    /// shares the `fsync` of another call. The caller must not hold the file's lock.
     ///
     /// # Errors
     /// The error of `fsync`, for all calls that it serves.

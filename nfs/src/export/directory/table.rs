@@ -92,7 +92,7 @@ impl Table {
         }
     }
 
-    /// Returns the parent of a directory.
+    /// Returns the parent of a directory, if it is recorded.
     pub(super) fn parent(&self, key: Key) -> Option<Key> {
         self.lock().places.get(&key)?.first().map(|place| place.parent)
     }

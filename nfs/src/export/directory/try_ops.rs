@@ -37,7 +37,7 @@ pub(super) enum Storage {
     Memory,
     /// On a local device, with recently used data in memory.
     Cached,
-    /// Remote or unknown: its caches may be outdated.
+    /// Remotely, or in an unknown way: cached data may be outdated.
     Unknown,
 }
 
@@ -295,8 +295,9 @@ mod tests {
         }
     }
 
-    /// Each thread tries to write without blocking and falls back to a blocking write, as the server does.
-    /// All changes are serialized: each starts from the result of another.
+    /// Two threads try to write without blocking and fall back to blocking writes, as the server does. Two
+    /// other threads always block. All changes are serialized: each starts from the result of the previous
+    /// change.
     #[test]
     fn try_writes_and_blocking_writes_are_serialized() {
         for dir in directories() {

@@ -34,7 +34,7 @@ impl Content {
         self.held
     }
 
-    /// Returns at most `count` bytes from `offset`, and true if the file ends there.
+    /// Returns at most `count` bytes from `offset`, and true if they reach the end of the file.
     pub(super) fn read(&self, offset: u64, count: u32) -> (Bytes, bool) {
         let left = self.size.saturating_sub(offset);
         let count = u64::from(count).min(left);

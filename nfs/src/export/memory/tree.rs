@@ -286,7 +286,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Decrements the number of names, and drops the file if it has none left.
+    /// Decrements the number of names. Drops a directory, or a file without further names.
     pub(super) fn release(&mut self, id: u64) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;

@@ -2,7 +2,7 @@
 //!
 //! A target is a URL, accessed with this project's client, or a directory in which Linux has mounted an
 //! export. The program makes the same calls on both in turn, so that other load on the machine affects both.
-//! It prints ratios and checks all data that it reads and writes.
+//! It prints ratios. It checks all data that it writes, and the first and last words of each READ.
 
 mod client_file;
 mod image;

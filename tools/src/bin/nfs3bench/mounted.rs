@@ -94,7 +94,8 @@ impl Mounted {
     }
 }
 
-/// Returns Linux's count of calls for each procedure on the mount, or `None` if it is not an NFS mount.
+/// Returns Linux's count of calls for each procedure on the mount, or `None` if the directory is not an NFS
+/// mount.
 fn call_counts(mount: &Path) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
     let stats = fs::read_to_string("/proc/self/mountstats")?;
     let begins = format!(" mounted on {} with fstype nfs", mount.display());

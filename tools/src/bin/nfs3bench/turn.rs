@@ -81,7 +81,7 @@ impl Turn {
         continues.then(|| self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns the results after all calls have completed.
+    /// Returns the results. All calls must have completed.
     pub(crate) fn end(&self) -> Done {
         Done { calls: self.next.load(Ordering::Relaxed), elapsed: self.start.elapsed() }
     }
