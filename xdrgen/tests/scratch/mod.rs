@@ -22,8 +22,8 @@ impl Scratch {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };
         // Dependencies are compiled as in the workspace, so that existing artifacts are reused.
-        let own = ["layout", "runtime", "derive", "xdrgen"]
-            .map(|name| format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = 0\n\n"))
+        let own = [("layout", 0), ("runtime", 0), ("derive", 0), ("xdrgen", 1)]
+            .map(|(name, level)| format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = {level}\n\n"))
             .concat();
         let head = format!(
             "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
