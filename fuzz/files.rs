@@ -195,7 +195,7 @@ impl Model {
         is_valid(name) && self.is_directory(dir) && self.child(dir, name).is_none()
     }
 
-    /// Checks that a file was created exactly if the model allows it. Adds a created file to the model.
+    /// Checks that a file was created if and only if the model allows it. Adds a created file to the model.
     fn created(&mut self, dir: usize, name: &'static [u8], body: Body, created: Option<Option<NfsFh3>>) {
         assert_eq!(created.is_some(), self.can_create(dir, name), "creation of {name:?}");
         if let Some(handle) = created {

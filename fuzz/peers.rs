@@ -1,6 +1,5 @@
 //! The fuzz targets for other input: RPCSEC_GSS, rpcbind, records over TCP for clients and servers, replies
-//! over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs
-//! them.
+//! over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -92,7 +91,7 @@ const ARGUMENTS: [u8; 8] = *b"argument";
 /// Sends calls of an RPCSEC_GSS context with changed bytes, and arbitrary messages.
 ///
 /// A call runs at most once, and only with its own caller. Under integrity and privacy, it runs only with its
-/// own arguments. The client must not panic on a changed or arbitrary reply.
+/// own arguments. The client must not panic on an arbitrary reply.
 pub(crate) fn gss(data: &[u8]) {
     let (Some(first), mut rest) = (data.first(), data.get(1..).unwrap_or_default()) else { return };
     let service = [GssService::None, GssService::Integrity, GssService::Privacy][usize::from(first % 3)];
@@ -166,8 +165,8 @@ pub(crate) fn rpcbind(data: &[u8]) {
 /// Explains an arbitrary capture. Text output must contain no control characters except newlines, and HTML
 /// pages must contain no scripts.
 ///
-/// If the first byte is odd, the rest consists of TCP payloads. Each starts with its length in two bytes,
-/// whose highest bit is the direction.
+/// If the first byte is odd, the rest consists of TCP payloads. Each payload follows two bytes: the highest
+/// bit is the direction, and the lower 12 bits are the length.
 pub(crate) fn explain(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let file = if first & 1 == 0 { rest.to_vec() } else { capture_of(rest) };

@@ -1,4 +1,4 @@
-//! Reply bounds and numbers of items exactly at their limits.
+//! Reply bounds and numbers of items that are still valid.
 
 use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program, ReplyBounds};
 use rpcrdma_runtime::xdr::{Opaque, Size, Xdr};
