@@ -21,7 +21,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Compiles arbitrary text. The result must be valid Rust or at least one error.
+/// Compiles arbitrary text. The result must be valid Rust or contain at least one error.
 ///
 /// A form feed on a line by itself separates two documents.
 pub(crate) fn generate(data: &[u8]) {

@@ -49,7 +49,7 @@ fn root() -> Credential {
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without I/O"));
 
-/// Waits for a call. MNT runs on the blocking pool.
+/// Blocks until a call completes. MNT runs on the blocking pool.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
 }
@@ -89,7 +89,7 @@ impl Direct {
     }
 }
 
-/// A sequence of bytes that selects the next steps. Zeros follow its end.
+/// A sequence of bytes that selects the next steps. After its end, all further bytes are zero.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -122,7 +122,7 @@ enum Body {
 struct Node {
     handle: NfsFh3,
     body: Body,
-    /// The directory above a directory.
+    /// The parent of a directory. Unused for other files.
     parent: usize,
     /// The number of names. A file without a name does not exist.
     names: u32,
@@ -131,7 +131,7 @@ struct Node {
 /// The expected files. The first node is the root.
 struct Model(Vec<Node>);
 
-/// Returns the content of a successful result.
+/// Returns the content of a successful result, or `None` for an error status.
 macro_rules! ok {
     ($calling:expr, $ok:path) => {
         match wait($calling) {
@@ -195,7 +195,7 @@ impl Model {
         is_valid(name) && self.is_directory(dir) && self.child(dir, name).is_none()
     }
 
-    /// Checks the outcome of creating a file, and adds the file.
+    /// Checks that a file was created if and only if the model allows it. Adds a created file to the model.
     fn created(&mut self, dir: usize, name: &'static [u8], body: Body, created: Option<Option<NfsFh3>>) {
         assert_eq!(created.is_some(), self.can_create(dir, name), "creation of {name:?}");
         if let Some(handle) = created {
@@ -205,7 +205,7 @@ impl Model {
         }
     }
 
-    /// Makes one call.
+    /// Makes one call, compares the result with the model, and updates the model.
     fn step(&mut self, script: &mut Script<'_>, server: &Direct) {
         let nfs = nfs_v3::Client(server);
         let (what, dir, name) = (script.byte(), self.any(script), script.name());
@@ -311,7 +311,7 @@ impl Model {
         }
     }
 
-    /// Returns the path of a directory, or the root's if the file is not a directory.
+    /// Returns the path of a directory. The path is empty for the root and for other files.
     fn path(&self, mut dir: usize) -> Vec<u8> {
         let mut path = Vec::new();
         while dir != 0
@@ -474,7 +474,7 @@ impl Model {
         assert_eq!(granted, expected, "ACCESS {wanted:#x}");
     }
 
-    /// Creates a file of any type. MKNOD creates no regular files and no directories.
+    /// Calls MKNOD with any file type. MKNOD must reject regular files and directories.
     fn create_special(
         &mut self,
         nfs: &nfs_v3::Client<&Direct>,
@@ -500,7 +500,7 @@ impl Model {
         }
     }
 
-    /// Compares the attributes of all files with those of the model.
+    /// Compares the existence, size and link count of all files with the model.
     fn compare(&self, server: &Direct) {
         for node in &self.0 {
             let args = Getattr3Args { object: node.handle };

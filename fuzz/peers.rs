@@ -1,6 +1,5 @@
-//! The fuzz targets for other input from peers and documents: RPCSEC_GSS, rpcbind, records over TCP for
-//! clients and servers, replies over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs
-//! them.
+//! The fuzz targets for other input: RPCSEC_GSS, rpcbind, records over TCP for clients and servers, replies
+//! over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -92,7 +91,7 @@ const ARGUMENTS: [u8; 8] = *b"argument";
 /// Sends calls of an RPCSEC_GSS context with changed bytes, and arbitrary messages.
 ///
 /// A call runs at most once, and only with its own caller. Under integrity and privacy, it runs only with its
-/// own arguments. The client must not panic on a changed or arbitrary reply.
+/// own arguments. The client must not panic on an arbitrary reply.
 pub(crate) fn gss(data: &[u8]) {
     let (Some(first), mut rest) = (data.first(), data.get(1..).unwrap_or_default()) else { return };
     let service = [GssService::None, GssService::Integrity, GssService::Privacy][usize::from(first % 3)];
@@ -151,8 +150,8 @@ fn establish(answer: &impl Fn(Bytes) -> Option<Message>, service: GssService) ->
     GssSession::new(context, service, last).expect("a session")
 }
 
-/// Parses a universal address. If it is valid, it must format and parse to the same address. Also decodes a
-/// list of registrations, which must encode to the same bytes.
+/// Parses a universal address. A valid address must format and parse to the same address. Also decodes a list
+/// of registrations, which must encode to the same bytes.
 pub(crate) fn rpcbind(data: &[u8]) {
     if let Some(address) = std::str::from_utf8(data).ok().and_then(from_universal) {
         assert_eq!(from_universal(&to_universal(&address)), Some(address));
@@ -163,10 +162,11 @@ pub(crate) fn rpcbind(data: &[u8]) {
     }
 }
 
-/// Explains an arbitrary capture. Text output must have no control characters, and pages no scripts.
+/// Explains an arbitrary capture. Text output must contain no control characters except newlines, and HTML
+/// pages must contain no scripts.
 ///
-/// If the first byte is odd, the rest consists of TCP payloads. Each starts with its length in two bytes,
-/// whose highest bit is the direction.
+/// If the first byte is odd, the rest consists of TCP payloads. Each payload follows two bytes: the highest
+/// bit is the direction, and the lower 12 bits are the length.
 pub(crate) fn explain(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let file = if first & 1 == 0 { rest.to_vec() } else { capture_of(rest) };
@@ -231,7 +231,7 @@ static RUNTIME: LazyLock<(Mutex<Runtime>, SocketAddr)> = LazyLock::new(|| {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends an arbitrary stream to a server over TCP, or to a client of NFS or rpcbind as the replies to its
-/// calls. The connection and every call must end, and the server's replies must be complete records.
+/// calls. The connection and every call must end, and the server's replies must be valid records.
 pub(crate) fn tcp(data: &[u8]) {
     let Some((first, stream)) = data.split_first() else { return };
     let (runtime, address) = &*RUNTIME;
@@ -276,8 +276,8 @@ async fn server_over_tcp(address: SocketAddr, stream: &[u8]) {
     while records.next(&mut replies).expect("a valid record").is_some() {}
 }
 
-/// Calls a server that answers each record with the stream. If a reply starts with zeros, they become the XID
-/// of the last call.
+/// Makes calls to a server that replies to the first call with the stream and closes. If the XID of the first
+/// reply is zero, it is replaced with the call's XID.
 async fn client_over_tcp<Calling: Future<Output = ()>>(
     stream: &[u8],
     call: impl FnOnce(TcpClient) -> Calling,
@@ -308,7 +308,7 @@ async fn client_over_tcp<Calling: Future<Output = ()>>(
     tokio::join!(answering, calling);
 }
 
-/// Calls NFS over RDMA with an arbitrary server. Every call ends, and its connection returns all memory.
+/// Makes NFS calls over RDMA to an arbitrary server. Every call must end before its timeout.
 pub(crate) fn client(data: &[u8]) {
     let (runtime, _) = &*RUNTIME;
     let runtime = runtime.lock().expect("no panic");
@@ -330,7 +330,8 @@ pub(crate) fn client(data: &[u8]) {
     });
 }
 
-/// A connection to a scripted server. Once it has received a call, it runs its script and closes.
+/// A connection to a server that follows a script. After a call was sent and the script has ended, the server
+/// completes the remaining actions and closes the connection.
 struct Hostile {
     script: VecDeque<u8>,
     xids: VecDeque<[u8; 4]>,
@@ -364,7 +365,7 @@ impl Hostile {
         self.script.pop_front().unwrap_or(0)
     }
 
-    /// Completes the oldest action.
+    /// Executes the oldest action and returns its completion, if any.
     fn complete(&mut self, fails: bool) -> Option<Completion> {
         Some(match self.actions.pop_front()? {
             Action::Register { token, memory } if fails => Completion::RegisterFailed { token, memory },
@@ -443,7 +444,7 @@ impl Connection for Hostile {
                 self.closing = Some(CloseReason::Peer);
                 continue;
             }
-            // No message is received before a call was sent.
+            // No message arrives before a call is sent.
             let completion = match self.script.pop_front().unwrap_or(2) % 4 {
                 0 if !self.xids.is_empty() => Some(self.received()),
                 1 => self.complete(self.script.len().is_multiple_of(7)),

@@ -19,7 +19,8 @@ use rpcrdma_runtime::xdr::{Message, Reader, Received};
 
 /// Decodes a header with its chunk lists, as a call and as a reply.
 ///
-/// A decoded header must encode to the same octets. An error reply to a rejected call must carry its XID.
+/// A decoded header must not encode to more octets. At the same length, the octets must be the same. An error
+/// reply to a rejected call must carry the call's XID.
 pub(crate) fn header(data: &[u8]) {
     let message = Bytes::copy_from_slice(data);
     let limits = MessageLimits::default();
@@ -66,7 +67,7 @@ pub(crate) fn private_data(data: &[u8]) {
     }
 }
 
-/// Splits a stream into RPC records, all at once and in pieces, and decodes their RPC headers.
+/// Splits a stream into RPC records, all at once and in pieces, and decodes the RPC headers of the records.
 pub(crate) fn records(data: &[u8]) {
     let expected = split(data, data.len().max(1));
     for piece in [1, 7] {
@@ -108,7 +109,7 @@ impl<'a> Script<'a> {
         Some(*first)
     }
 
-    /// Takes a length of two octets and then that many octets, or as many as are left.
+    /// Reads a length of two octets and returns that many of the following octets, or all that are left.
     fn octets(&mut self) -> &'a [u8] {
         let len = u16::from_be_bytes([self.byte().unwrap_or(0), self.byte().unwrap_or(0)]);
         let (taken, rest) = self.0.split_at(usize::from(len).min(self.0.len()));
@@ -122,8 +123,8 @@ const NEGOTIATED: Negotiated =
 
 /// Runs a responder with messages, completions and replies in an arbitrary order.
 ///
-/// It must not exceed the maximum of outstanding RDMA Reads, write outside the offered memory, or act after
-/// it closes.
+/// The responder must not exceed the maximum of outstanding RDMA Reads, write outside the offered memory, or
+/// act after the connection closes.
 pub(crate) fn responder(data: &[u8]) {
     let mut script = Script(data);
     let mut responder = Responder::new(Config { credits: 8, ..Config::default() }, NEGOTIATED, ORD);
@@ -153,7 +154,7 @@ const ORD: u32 = 4;
 /// The environment of a responder: a requester, a provider and a program.
 #[derive(Default)]
 struct Peer {
-    /// The outstanding RDMA Reads, and how many octets each returns.
+    /// The outstanding RDMA Reads, with the number of octets that each returns.
     reads: VecDeque<(Token, usize)>,
     sends: VecDeque<Token>,
     calls: VecDeque<CallKey>,
@@ -240,8 +241,8 @@ fn within(part: &Segment, segment: &Segment) -> bool {
 
 /// Runs a requester with calls of each kind and an arbitrary peer.
 ///
-/// Each call must complete once, with all of its memory fenced. The outstanding calls must not exceed the
-/// credits.
+/// Every call must complete once, at the latest when the connection closes. No handle may be invalidated
+/// twice. The outstanding calls must not exceed the requested credits.
 pub(crate) fn requester(data: &[u8]) {
     let mut script = Script(data);
     let mut requester = Requester::new(Config { credits: 8, ..Config::default() }, NEGOTIATED, 1 << 20);
@@ -254,7 +255,7 @@ pub(crate) fn requester(data: &[u8]) {
                 requester.submit(call_of(submitted, what));
             }
             1 => {
-                // The first word is the XID of an outstanding call, or an unknown XID.
+                // The first word is an XID, which may match an outstanding call.
                 let octets = script.octets();
                 let message = Bytes::copy_from_slice(octets);
                 let invalidated = (what & 0x80 != 0).then(|| provider.any_handle()).flatten();
@@ -298,7 +299,7 @@ fn call_of(xid: u32, what: u8) -> OutgoingCall {
     OutgoingCall { message: Message { stream: stream.freeze(), items: Vec::new() }, reply }
 }
 
-/// The requester's registered memory and incomplete work.
+/// A provider with the requester's registered memory and incomplete work.
 #[derive(Default)]
 struct FakeProvider {
     handles: u32,
@@ -350,9 +351,9 @@ impl FakeProvider {
     }
 }
 
-/// Feeds an iWARP stream after its MPA handshake, all at once and in pieces.
+/// Passes octets to an iWARP stream after the MPA handshake, all at once and in pieces.
 ///
-/// The completions must be the same, and closing must return all memory.
+/// The completions must be the same, and closing must return all memory that is still registered.
 pub(crate) fn iwarp(data: &[u8]) {
     let Some((first, octets)) = data.split_first() else { return };
     let (crc, markers) = (first & 1 != 0, first & 2 != 0);

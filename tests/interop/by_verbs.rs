@@ -30,7 +30,7 @@ const CLIENT: &[&str] = &[
 #[test]
 fn our_client_over_siw() {
     let Some(guest) = with(Device::Siw, true) else { return };
-    // The last test needs a relay, which works over iWARP because iWARP runs over TCP.
+    // The last test needs a relay. Relays forward TCP, so they work with iWARP but not with RoCE.
     inside::run(
         &guest,
         Ours::Verbs(Device::Siw),
@@ -47,7 +47,7 @@ fn our_client_over_rxe() {
 #[test]
 fn our_server_over_siw() {
     let Some(guest) = with(Device::Siw, false) else { return };
-    // `CUT` needs a relay, which works over iWARP because iWARP runs over TCP.
+    // `CUT` needs a relay. Relays forward TCP, so they work with iWARP but not with RoCE.
     inside::run(&guest, Ours::Verbs(Device::Siw), &[SERVER, &[CUT]].concat());
 }
 
@@ -57,7 +57,7 @@ fn our_server_over_rxe() {
     inside::run(&guest, Ours::Verbs(Device::Rxe), SERVER);
 }
 
-/// Runs third-party test suites on a mount of our server, over a device.
+/// Runs third-party test suites on a mount of our server over an RDMA device.
 fn suites(device: Device, tests: &[&str]) {
     if suites_disabled() {
         return;
@@ -103,7 +103,7 @@ async fn iwarp_here_uses_a_server_by_verbs() {
     guest.run(STOP);
 }
 
-/// `nfs3` over verbs in the guest uses `nfs3d` over user-space iWARP on the host.
+/// `nfs3` over verbs in the guest transfers files to and from `nfs3d` over user-space iWARP on the host.
 #[test]
 fn verbs_uses_a_server_by_iwarp_here() {
     let Some(guest) = with(Device::Siw, false) else { return };

@@ -30,7 +30,7 @@ fn read_complete(path: &Path) -> Trace {
     trace
 }
 
-/// Returns the octets transferred by RDMA Read and by RDMA Write. Checks that every call has a reply.
+/// Returns the number of octets in RDMA Reads and in RDMA Writes. Checks that every call has a reply.
 fn moved(conversation: &Conversation) -> (u64, u64) {
     let mut sums = (0, 0);
     for call in &conversation.calls {
@@ -71,11 +71,11 @@ async fn our_client_and_the_kernels_server() {
     }
 }
 
-/// A script that makes the kernel's client send every kind of call and chunk.
+/// A script that makes the kernel's client write, read, list, rename and remove files.
 const WORK: &str = "head -c 300001 /dev/urandom >/mnt/one && cp /mnt/one /mnt/two && echo 3 >/proc/sys/vm/drop_caches && \
     cmp /mnt/one /mnt/two && ls -l /mnt && mv /mnt/one /mnt/three && rm /mnt/two /mnt/three && umount /mnt";
 
-/// Checks a capture of the kernel's client while it runs [`WORK`].
+/// Checks a capture of the kernel's client during [`WORK`].
 fn check_kernel_work(capture: &Path) {
     let trace = read_complete(capture);
     let conversations = trace.connections.iter().map(|connection| &connection.conversation);

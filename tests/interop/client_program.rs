@@ -1,4 +1,4 @@
-//! Tests the program `nfs3` against the kernel's NFS server over siw.
+//! Tests the program `nfs3`, mainly against the kernel's NFS server.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn prints(here: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns a relay that counts the bytes from the server.
+/// Starts a relay that counts the bytes from the server. Returns the relay and the count.
 fn counting(target: u16) -> (Relay, Arc<Mutex<usize>>) {
     let through = Arc::new(Mutex::new(0));
     let counted = through.clone();

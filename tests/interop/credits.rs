@@ -23,7 +23,7 @@ pub(crate) struct Credits {
 }
 
 impl Credits {
-    /// Parses bytes that pass through the relay.
+    /// Parses the next bytes that pass through the relay in one direction.
     pub(crate) fn see(&mut self, to_server: bool, bytes: &[u8]) {
         for Frame { handshake, octets } in self.splitters[usize::from(!to_server)].take(bytes) {
             // The first segment of an untagged message on the queue for Sends (queue 0).

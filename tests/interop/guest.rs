@@ -1,4 +1,4 @@
-//! The guest, which all tests of a run share. A mutex gives one test at a time access to it.
+//! The guest, which all tests of a run share. A mutex gives one test at a time access to the guest.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -12,14 +12,14 @@ use rpcrdma_lab::{Lab, Machine, Ports, Ran, Series};
 
 use crate::place::inside;
 
-/// The time limit for a command in the guest. The guest is emulated without KVM and slow.
+/// The time limit for a command in the guest. Without KVM, the guest is slow.
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// The guest, or this machine if the test program itself runs in the guest.
 pub(crate) struct Guest {
     /// `None` if this program runs in the guest.
     machine: Option<Machine>,
-    /// The loaded siw module.
+    /// The loaded siw module, or `None` if it is unknown.
     siw: Option<Siw>,
     knfsd: bool,
     suites: bool,
@@ -32,7 +32,7 @@ pub(crate) enum Siw {
     Stock,
     /// `Stock` with that bug fixed.
     Fixed,
-    /// `Fixed`, and it requests peer-to-peer connections (RFC 6581 section 9).
+    /// `Fixed` with requests for peer-to-peer connections (RFC 6581 section 9).
     Peers,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
         guest.machine = None;
         *guest = Guest::boot();
     }
-    // In the guest, the caller of this program has already loaded a device.
+    // If this program runs in the guest, the host has already set up a device.
     if guest.siw != Some(siw) && guest.machine.is_some() {
         guest.run(&format!("/lab/siw {siw:?}").to_lowercase());
         guest.siw = Some(siw);
@@ -108,8 +108,8 @@ impl Guest {
         Guest { machine, siw: None, knfsd: false, suites: false }
     }
 
-    /// Returns true if the guest's kernel has logged a bug. Its threads may have died, and later operations
-    /// may hang.
+    /// Returns true if the guest's kernel has logged a bug. Kernel threads may then be dead, and later
+    /// operations may hang.
     fn is_broken(&self) -> bool {
         ["BUG: ", "Oops: ", "Kernel panic"].iter().any(|word| {
             let machine = self.machine.as_ref();
@@ -191,7 +191,7 @@ impl Guest {
         self.siw = None;
     }
 
-    /// Returns the last messages of the guest's kernel.
+    /// Returns the last lines of the guest's console, or nothing if this program runs in the guest.
     fn last_lines(&self) -> String {
         self.machine.as_ref().map(Machine::last_lines).unwrap_or_default()
     }

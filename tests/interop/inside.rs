@@ -28,8 +28,8 @@ pub(crate) const SUITES: &[&str] =
 /// A third-party test suite while connections are cut.
 pub(crate) const SUITE_CUT: &str = "faults::fio_finds_no_wrong_byte_while_connections_are_cut";
 
-/// A third-party test suite for file semantics, which hardly depend on the transport. Short runs skip it on
-/// siw.
+/// A third-party test suite for file semantics, which hardly depend on the transport. Short runs skip this
+/// suite with verbs over siw.
 pub(crate) const RULES: &str = "suites::pjdfstest_finds_no_difference_from_the_kernels_server";
 
 /// Builds programs with cargo. Returns their names and paths.
@@ -46,7 +46,7 @@ pub(crate) fn build(arguments: &[&str]) -> Vec<(String, PathBuf)> {
     messages.filter_map(|message| program(&message.unwrap())).collect()
 }
 
-/// Copies programs into the guest, unless they are already there.
+/// Shares stripped programs with the guest, unless the guest already has them.
 pub(crate) fn bring(guest: &Guest, ours: Ours, programs: &[(String, PathBuf)]) {
     let at = ours.programs();
     if guest.run(&format!("ls {at} 2>/dev/null || true")).lines().count() >= programs.len() {

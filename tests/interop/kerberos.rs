@@ -1,4 +1,4 @@
-//! Kerberos with the kernel's client and server, in both directions. The KDC runs on the host.
+//! Kerberos: the kernel's client with `nfs3d`, and `nfs3` with the kernel's server. The KDC runs on the host.
 
 mod repeating;
 
@@ -22,7 +22,7 @@ use repeating::repeating;
 const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5p];
 /// The TCP port at which Linux's client (`rpc.gssd`) creates the contexts of a mount over RDMA.
 const GSSD_PORT: u16 = 2049;
-/// The time limit for a mount that must fail.
+/// The time limit for a command that must fail.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longer than the lifetime of a short ticket.
 const EXPIRY: Duration = Duration::from_secs(35);
@@ -67,7 +67,7 @@ fn the_kernels_client_and_server_work_with_each_service() {
     the_server(&mut guest, &realm, folder.path());
 }
 
-/// Linux's client and `nfs3d`.
+/// A test of Linux's client with `nfs3d`.
 struct LinuxClient<'a> {
     guest: &'a Guest,
     realm: &'a Realm,
@@ -78,7 +78,7 @@ struct LinuxClient<'a> {
     transports: [(&'static str, u16); 2],
 }
 
-/// Linux's client and `nfs3d`, over RDMA and TCP.
+/// Tests Linux's client with `nfs3d`, over RDMA and TCP.
 fn the_client(guest: &Guest, realm: &Realm, folder: &Path) {
     let dir = folder.join("served");
     fs::create_dir(&dir).unwrap();
@@ -141,7 +141,7 @@ impl LinuxClient<'_> {
     }
 
     /// Sends each call over TCP to our server twice. The server must drop the repeated calls (RFC 2203
-    /// section 5.3.3.1). It would replay its cached reply if the call changed something.
+    /// section 5.3.3.1). It replays cached replies only to calls that change files.
     fn repeats_calls(&self, tcp: u16) {
         for sec in SERVICES {
             let (relay, records) = repeating(tcp);
@@ -159,7 +159,7 @@ impl LinuxClient<'_> {
         }
     }
 
-    /// Lets a ticket expire and replaces it.
+    /// Waits until a ticket has expired. Then checks that calls fail until the user has a new ticket.
     fn needs_a_new_ticket(&self) {
         for (sec, transport) in SERVICES.into_iter().flat_map(|sec| self.transports.map(|to| (sec, to))) {
             self.bring_ticket(&format!("short-{sec}-{}", transport.0), "30s");
@@ -196,7 +196,7 @@ fn as_user(command: &str) -> String {
     format!("su -s /bin/sh user -c '{command}' || {{ tail -n 40 /run/gssd.log; exit 1; }}")
 }
 
-/// `nfs3` and Linux's server, over RDMA and TCP.
+/// Tests `nfs3` with Linux's server, over RDMA and TCP.
 fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
     guest.stop_serving();
     guest.run(

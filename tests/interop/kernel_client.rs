@@ -12,8 +12,8 @@ use crate::mounted::{Cut, clear, mount_ours, run_with_cuts, transport};
 use crate::relay::Relay;
 use crate::served::Served;
 
-/// A script that creates files of up to some hundred KiB, one file of 5 MiB, links, a pipe, and various
-/// modes.
+/// A script that creates files of up to 240 KiB, a file of 5 MiB, links and a pipe. Some files have unusual
+/// modes, owners or times.
 const TREE: &str = "set -e; mkdir -p /tmp/tree/a/b /tmp/tree/c; cd /tmp/tree; \
     for i in $(seq 1 120); do head -c $((i * i * 17 + i)) /dev/urandom >a/file$i; echo $i >c/number$i; done; \
     head -c 5242881 /dev/urandom >large; ln -s ../c/number1 a/b/symlink; ln a/file7 a/b/hard; mkfifo pipe; \
@@ -99,7 +99,7 @@ fn a_connection_between_peers_is_granted() {
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
-    // The first bytes in each direction, which contain the MPA handshake. Index 1 is the direction to the
+    // The bytes in each direction, which begin with the MPA handshake. Index 1 is the direction to the
     // server.
     let handshakes = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
     let kept = handshakes.clone();

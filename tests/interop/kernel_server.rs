@@ -1,4 +1,4 @@
-//! Tests our client against the kernel's NFS server over siw.
+//! Tests our client against the kernel's NFS server.
 
 use std::io::Cursor;
 use std::net::SocketAddr;
@@ -58,7 +58,7 @@ pub(crate) async fn connect_to(server: u16, options: ClientOptions) -> Client {
     provider().connect(&address, options).await.unwrap()
 }
 
-/// Returns the handle of /export. The kernel's server offers MOUNT over TCP only.
+/// Returns the handle of /export. The kernel's server does not offer MOUNT over RDMA.
 pub(crate) async fn root(guest: &Guest) -> NfsFh3 {
     let tcp = Client::connect_tcp(format!("{}:{}", address(), guest.ports().mount))
         .await
@@ -213,8 +213,8 @@ async fn calls_in_flight(guest: &Guest, crc: bool) {
     assert!(max == 64 || inside().is_some() && max > 1, "{credits:?}");
 }
 
-/// Sends 1,000 concurrent calls to the server at a port. Returns the observed credits if the transport uses
-/// TCP.
+/// Sends 1,000 concurrent calls to the server at a port. Returns the observed credits, or `None` if the
+/// transport does not use TCP.
 pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<Credits> {
     let credits = Arc::new(Mutex::new(Credits::default()));
     let seen = credits.clone();
@@ -246,7 +246,7 @@ async fn a_thousand_connections_one_after_another() {
     one_after_another(&guest, if inside().is_some() { size(200, 1000) } else { 1000 }).await;
 }
 
-/// siw supports no markers. It rejects a client that requires them, and accepts one that does not.
+/// siw does not support markers. It rejects a client that requires markers and accepts other clients.
 #[tokio::test(flavor = "multi_thread")]
 async fn markers_are_rejected() {
     let Some(guest) = server(Siw::Fixed) else { return };
@@ -258,7 +258,7 @@ async fn markers_are_rejected() {
     nfs_v3::Client(connect(&guest, options(true)).await).null().await.expect("a call");
 }
 
-/// Unmodified siw leaves a first message unread if it arrives too early. The client must not wait forever.
+/// Unmodified siw does not read a first message that arrives too early. The client must not wait forever.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_connection_to_stock_siw_hangs() {
     let Some(guest) = server(Siw::Stock) else { return };

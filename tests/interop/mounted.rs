@@ -27,7 +27,7 @@ pub(crate) fn mount_path(guest: &Guest, source: &str, rdma: u16, tcp: u16) {
     ));
 }
 
-/// Removes the mounts, files and processes that a failed test left in the guest.
+/// Removes the mount, files and processes that a failed test left in the guest.
 pub(crate) fn clear(guest: &Guest) {
     guest.run(
         "! grep -q ' /mnt nfs' /proc/mounts || umount -f -l /mnt; \
@@ -42,7 +42,7 @@ pub(crate) struct Cut {
     pub(crate) output: String,
 }
 
-/// Runs a script in the guest, which must succeed, and cuts the connections every few seconds.
+/// Runs a script that must succeed in the guest, and cuts the relay's connections every few seconds.
 ///
 /// After `time` no more connections are cut. The script then has ten minutes to finish.
 pub(crate) fn run_with_cuts(guest: &Guest, relay: &Relay, script: &str, time: Duration) -> Cut {

@@ -1,4 +1,4 @@
-//! Repeats tests of our client against our server instead of the kernel's server. These tests need no guest.
+//! Repeats tests of our client with our server instead of the kernel's server. These tests need no guest.
 
 use std::fs;
 

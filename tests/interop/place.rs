@@ -1,9 +1,8 @@
 //! The differences between a run on the host and a run in the guest.
 //!
 //! The same tests run in both places. On the host, only the kernel's client or server is in the guest.
-//! `inside.rs` runs this program in the guest, where `RPCRDMA_LAB_INSIDE` selects our transport.
-//! With `siw` or `rxe` it is verbs on that device. With `iwarp` it is user-space iWARP, and the kernel uses
-//! siw.
+//! `inside.rs` runs this program in the guest, where `RPCRDMA_LAB_INSIDE` selects our transport: `siw` or
+//! `rxe` for verbs on that device, or `iwarp` for user-space iWARP. With `iwarp`, the kernel uses siw.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -62,7 +61,7 @@ pub(crate) fn address() -> Ipv4Addr {
     if inside().is_some() { GUEST.parse().unwrap() } else { Ipv4Addr::LOCALHOST }
 }
 
-/// Returns the same address as seen from the guest, where the host's loopback is 10.0.2.2.
+/// Returns the guest's address for [`address`]. In the guest, the host's loopback is 10.0.2.2.
 pub(crate) fn guest_view() -> &'static str {
     if inside().is_some() { GUEST } else { "10.0.2.2" }
 }

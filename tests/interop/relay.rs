@@ -1,4 +1,4 @@
-//! A TCP relay that can cut the connections through it.
+//! A TCP relay that can cut its connections.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -34,7 +34,7 @@ impl Relay {
         })
     }
 
-    /// Starts a relay that passes the connection of each client, and a new one to the target, to `connect`.
+    /// Starts a relay that passes each client's connection and a new connection to the target to `connect`.
     pub(crate) fn start(target: u16, connect: impl Fn(TcpStream, TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind((address(), 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -54,7 +54,7 @@ impl Relay {
         Relay { port, sockets }
     }
 
-    /// Starts a relay that forwards `limit` bytes from the server and then blocks.
+    /// Starts a relay that blocks when it has received `limit` bytes from the server.
     ///
     /// The receiver reports when the limit is reached. The relay continues when the sender is dropped.
     pub(crate) fn holding(target: u16, limit: usize) -> (Self, Receiver<()>, Sender<()>) {
@@ -72,7 +72,7 @@ impl Relay {
         (Relay::watched(target, Arc::new(Mutex::new(watch))), is_reached, release)
     }
 
-    /// Cuts all connections at an arbitrary byte. Returns true if there were any.
+    /// Cuts all connections at an arbitrary byte. Returns true if any connection was open.
     pub(crate) fn cut(&self) -> bool {
         let cut = std::mem::take(&mut *self.sockets.lock().unwrap());
         cut.iter().filter(|socket| socket.shutdown(Shutdown::Both).is_ok()).count() > 0

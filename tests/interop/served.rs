@@ -16,7 +16,7 @@ pub(crate) struct Served {
     pub(crate) tcp: u16,
 }
 
-/// Returns the command. A fixed state directory keeps the server's key across restarts.
+/// Returns the command for `nfs3d`. A fixed state directory keeps the server's key across restarts.
 fn nfs3d() -> Command {
     let mut command = Command::new(program(env!("CARGO_BIN_EXE_nfs3d")));
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -43,7 +43,7 @@ impl Served {
         let mut child = command
             .args(["--listen", &format!("{ip}:{rdma}"), "--tcp", &format!("{ip}:{tcp}")])
             .args(["--provider", &provider().to_string()])
-            .arg("--no-root-squash") // the guest only has the user root
+            .arg("--no-root-squash") // most tests in the guest run as root
             .arg("--stats")
             .stdout(Stdio::piped())
             .spawn()
@@ -58,7 +58,7 @@ impl Served {
         Served { stdout, rdma: port("rdma://"), tcp: port("tcp://"), child }
     }
 
-    /// Stops the server, which must exit successfully, and returns its statistics.
+    /// Stops the server, which must exit successfully. Returns its remaining output with the statistics.
     pub(crate) fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut output = String::new();

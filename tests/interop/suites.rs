@@ -1,4 +1,4 @@
-//! Runs file system test suites in the guest, on a mount of `nfs3d`.
+//! Runs file system tests in the guest, on a mount of `nfs3d`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) const DEBIAN: &str = "at=/host/suites/root; \
     libraries=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu:$at/usr/lib/x86_64-linux-gnu/ceph; \
     debian() { program=$1; shift; LD_LIBRARY_PATH=$libraries $at/usr/bin/$program \"$@\"; }; ";
 
-/// Mounts an empty directory, runs a script in it, and unmounts it. Returns the client's counters.
+/// Mounts an empty directory, runs a script in a subdirectory, and unmounts. Returns the client's counters.
 fn on_a_mount(guest: &Guest, limit: u64, script: &str) -> Transport {
     clear(guest);
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Tests on RDMA devices. Programs with the feature `verbs` run in the guest, over software iWARP (siw) and
 //! software RoCE (rxe). Their peers are each other, the kernel's NFS server and the kernel's client.
 //!
-//! The tests need the system packages of the feature. `RPCRDMA_LAB_VERBS=no` disables them. Some run only
-//! with `RPCRDMA_LAB=long`.
+//! The tests need the system packages of the feature. `RPCRDMA_LAB_VERBS=no` disables the tests. Some tests
+//! run only with `RPCRDMA_LAB=long`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,8 +23,8 @@ fn long() -> bool {
     long
 }
 
-/// Returns the programs built with the feature, by name. If they cannot be built, records that the test did
-/// not run.
+/// Returns the names and paths of the programs with the feature. If packages are missing or the tests are
+/// disabled, records that the test did not run and returns `None`.
 fn built() -> Option<&'static [(String, PathBuf)]> {
     static BUILT: OnceLock<Result<Vec<(String, PathBuf)>, String>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref().map_err(not_run::not_run).ok()
@@ -41,7 +41,7 @@ fn build() -> Result<Vec<(String, PathBuf)>, String> {
     Ok(with_the_feature(&["scenarios", "verbs", "interop", "explain"]))
 }
 
-/// Builds tests with cargo, and the programs of their packages.
+/// Builds tests and programs with the feature. Returns the names and paths of those that the guest needs.
 fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     let packages = ["rpcrdma-tests", "rpcrdma-nfs", "rpcrdma-tools"];
     let features = packages.map(|package| format!("--features={package}/verbs"));
@@ -61,7 +61,8 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     programs
 }
 
-/// Returns the guest with the given device, and with the programs in `/run/bin`.
+/// Returns the guest with the device, the programs in `/run/bin` and, with `knfsd`, the kernel's server.
+/// Returns `None` if the test cannot run.
 pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
     // Without the lab, skip the build.
     let programs = if lab_enabled() { built()? } else { &[] };
@@ -198,8 +199,8 @@ fn rxe_connections_leave_no_resources() {
     }
 }
 
-/// Deletes a device under load and adds it again. Calls fail meanwhile; the client and the server keep
-/// running.
+/// Deletes a device under load and adds it again. Calls fail while the device is missing, but the client and
+/// the server keep running.
 ///
 /// A second device exists throughout the test, because librdmacm closes a device only if another device
 /// exists. The kernel deletes a software device only after librdmacm has closed it.
@@ -236,7 +237,7 @@ fn provider(device: Device) -> &'static str {
     if device == Device::Rxe { "auto" } else { "verbs" }
 }
 
-/// Tests our client over a device with the kernel's server.
+/// Tests `nfs3` over a device with the kernel's server.
 fn files_of_the_kernel(device: Device) {
     let Some(guest) = with(device, true) else { return };
     let provider = provider(device);
@@ -259,7 +260,7 @@ fn files_of_the_kernel(device: Device) {
     ));
 }
 
-/// Tests how memory windows are invalidated, locally and by our and the kernel's server. siw has no memory
+/// Tests invalidation of memory windows: locally, by our server and by the kernel's server. siw has no memory
 /// windows.
 #[test]
 fn windows_over_rxe() {
@@ -296,7 +297,7 @@ const SERVE: &str = "mkdir -p /run/served; rm -f /run/output; ulimit -l unlimite
 const STOP: &str = "kill $(cat /run/nfs3d.pid); \
     for second in $(seq 20); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
 
-/// A script that copies files of various sizes, a link and various modes to the mount and compares them.
+/// A script that copies files of various sizes and modes and a link to the mount, and compares the copies.
 const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
     for i in $(seq 1 40); do head -c $((i * i * i * 7 + i)) /dev/urandom >a/file$i; done; \
     head -c 3145729 /dev/urandom >large; ln -s a/file1 link; chmod 640 a/file2; \

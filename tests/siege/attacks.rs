@@ -31,19 +31,19 @@ pub(crate) struct Attack {
 /// The effect that an attack must have, because an attack without effect proves nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
-    /// The server counts this many MiB toward its memory budget.
+    /// The server counts at least this many MiB toward its memory budget.
     Memory(u64),
-    /// The server has this many connections at a time.
+    /// The server has at least this many connections at a time.
     Connections(usize),
-    /// The server establishes or rejects this many connections.
+    /// The server establishes or rejects at least this many connections.
     Arrivals(u64),
-    /// This many attempts end as intended.
+    /// At least this many attempts end without an error.
     Completed(u64),
 }
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = Infallible> + Send>>;
 
-/// Every attack, in the order in which they run.
+/// All attacks, in the order of execution.
 #[rustfmt::skip] // a table
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "garbage", goal: Arrivals(100), run: |at| Box::pin(messages::garbage(at)) },
@@ -83,15 +83,15 @@ pub(crate) struct Target {
     effort: Arc<Effort>,
 }
 
-/// The result of an attack.
+/// The attempts of an attack and their results.
 #[derive(Default)]
 pub(crate) struct Effort {
     pub(crate) attempts: AtomicU64,
     /// The attempts that ended without an error.
     pub(crate) completed: AtomicU64,
-    /// The error that ended the first attempt that failed.
+    /// The error of the first failed attempt.
     pub(crate) first_error: Mutex<Option<String>>,
-    /// A violation by the server.
+    /// The first violation by the server.
     pub(crate) breach: Mutex<Option<String>>,
 }
 
@@ -108,7 +108,7 @@ impl Target {
         Ok(Target { rdma, tcp, root, large, shared, effort: Arc::default() })
     }
 
-    /// Returns the same server with a new count of attempts.
+    /// Returns the same server with new counts and no recorded error.
     pub(crate) fn with_new_effort(&self) -> Self {
         Target { effort: Arc::default(), ..self.clone() }
     }
@@ -117,7 +117,7 @@ impl Target {
         &self.effort
     }
 
-    /// Records a violation by the server.
+    /// Records a violation by the server, unless another one is already recorded.
     pub(crate) fn record_breach(&self, how: String) {
         self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
     }

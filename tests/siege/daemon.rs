@@ -1,4 +1,4 @@
-//! The attacked `nfs3d` process, and what the system reports about it.
+//! The attacked `nfs3d` process, its resource use and its metrics.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The number of small files, more than the server may keep open.
+/// The number of small files. It exceeds the number of files that the server keeps open.
 pub(crate) const FILES: usize = 1000;
 /// The size of a small file in bytes. File `N` consists of bytes `N % 256`.
 pub(crate) const SMALL: usize = 4096;
 /// The size of the file `large` in bytes.
 const LARGE: u64 = 64 << 20;
 
-/// The soft limit of open files that most services have, and a limit of 128 MiB for files. The unit of
+/// Sets the soft limit of open files that most services have, and a file size limit of 128 MiB. The unit of
 /// `ulimit -f` is 512 bytes.
 const WITH_LIMITS: &str = r#"ulimit -S -n 1024; ulimit -f 262144; exec "$@""#;
 
@@ -79,7 +79,7 @@ impl Daemon {
         Ok(sockets.filter(|is_socket| *is_socket).count().saturating_sub(self.own_sockets))
     }
 
-    /// Returns the metrics that the server reports.
+    /// Fetches the server's metrics.
     pub(crate) async fn metrics(&self) -> anyhow::Result<Metrics> {
         let mut socket = TcpStream::connect(self.metrics).await?;
         socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
@@ -121,8 +121,8 @@ impl Drop for Daemon {
 /// Builds `nfs3d` next to this program and returns its path.
 fn build() -> anyhow::Result<PathBuf> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Build it together with the package of this program, so that shared dependencies have the same features
-    // and are not compiled again.
+    // Build both packages together, so that shared dependencies have the same features and are not compiled
+    // again.
     cargo.args(["build", "--package", "rpcrdma-tests", "--package", "rpcrdma-nfs", "--bin", "nfs3d"]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");

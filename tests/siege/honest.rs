@@ -1,5 +1,5 @@
-//! An honest client: short and long calls over both transports, one at a time, and new connections now and
-//! then.
+//! An honest client. It makes short and long calls over both transports, one at a time on each, and regularly
+//! opens new connections.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -20,7 +20,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::daemon::{FILES, SMALL};
 
-/// How long an honest call or a new connection may take.
+/// The time limit for an honest call or a new connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two calls on one connection.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -40,7 +40,7 @@ pub(crate) struct Record {
     pub(crate) failures: Vec<String>,
 }
 
-/// The client, on a separate thread. Dropping it stops the client.
+/// The client, which runs on a separate thread until this value is dropped.
 pub(crate) struct Honest {
     log: Log,
     _running: oneshot::Sender<()>,
@@ -103,7 +103,7 @@ impl Honest {
         Ok(Honest { log, _running: running })
     }
 
-    /// Returns the record since the last call of this function.
+    /// Returns the observations since the last call of this function.
     pub(crate) fn take(&self) -> Record {
         std::mem::take(&mut *self.log.record())
     }
@@ -118,7 +118,7 @@ impl Log {
         self.record().failures.push(format!("{by:?}: {error:#}"));
     }
 
-    /// Makes calls on one connection as long as they succeed, and then on a new one.
+    /// Makes calls on one connection until a call fails. Then reconnects and continues.
     async fn call(&self, by: Transport, files: &[NfsFh3]) {
         loop {
             if let Err(error) = self.call_until_failure(by, files).await {
@@ -141,7 +141,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes new connections. Their durations are not recorded as latencies.
+    /// Opens new connections and makes one call on each. Records failures, but no latencies.
     async fn arrive(&self, transports: [Transport; 2]) {
         for by in transports.into_iter().cycle() {
             sleep(ARRIVAL).await;
@@ -172,8 +172,8 @@ async fn connect(by: Transport) -> anyhow::Result<ServerConnection> {
     })
 }
 
-/// Returns the root, the files 0 to 999 and three other files. Attacks write to the first, attacks read the
-/// second, and only this client writes to the third.
+/// Returns the root, the files 0 to 999, `shared`, `large` and `written`. Attacks write to `shared` and read
+/// `large`. Only this client writes to `written`.
 async fn find_files(by: Transport) -> anyhow::Result<Vec<NfsFh3>> {
     let connection = connect(by).await?;
     let root = root(&connection).await?;
@@ -194,7 +194,7 @@ pub(crate) async fn root(connection: &ServerConnection) -> anyhow::Result<NfsFh3
     }
 }
 
-/// Returns a file of a directory.
+/// Looks up a file in a directory.
 pub(crate) async fn lookup(
     connection: &ServerConnection,
     dir: &NfsFh3,

@@ -39,7 +39,7 @@ struct Arguments {
     words: Vec<String>,
 }
 
-/// The duration of each phase.
+/// The minimum durations of the phases.
 struct Times {
     before: Duration,
     during: Duration,
@@ -54,9 +54,9 @@ const SHORT: Times = Times {
 const FULL: Times =
     Times { before: Duration::from_secs(3), during: Duration::from_secs(20), after: Duration::from_secs(3) };
 
-/// How long the server may take to release memory and connections.
+/// The time limit for the server to release memory and connections after an attack.
 const RELEASE: Duration = Duration::from_secs(10);
-/// How much longer an attack may last on a slow machine until it reaches its goal.
+/// The extra time for an attack to reach its goal on a slow machine.
 const MORE_TIME: Duration = Duration::from_secs(30);
 /// The interval between two measurements of the server.
 const INTERVAL: Duration = Duration::from_millis(50);

@@ -26,7 +26,7 @@ pub(crate) fn host(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 2u8.saturating_add(low_byte(number % 200)))
 }
 
-/// Returns the address of a host that may not connect.
+/// Returns the address of a host that the server does not admit.
 pub(crate) fn refused_host(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 128, 0, low_byte(number % 200))
 }
@@ -68,7 +68,7 @@ pub(crate) async fn drip(socket: &mut TcpStream, pause: Duration) -> io::Result<
     Ok(())
 }
 
-/// Encodes a call without its eligible items.
+/// Encodes a call and separates its eligible items.
 fn message<P: Procedure>(xid: u32, args: &P::Args) -> io::Result<Message> {
     let mut reducer = Reducer::new(1024);
     let (program, version) = (P::Program::NUMBER, P::Program::VERSION);
@@ -129,7 +129,7 @@ impl RdmaPeer {
         }
     }
 
-    /// Sends a call with Write chunks. Each of its eligible items has `source` as its Read chunk.
+    /// Sends a call with these Write chunks. `source` becomes the Read chunk of each eligible item.
     pub(crate) async fn call<P: Procedure>(
         &mut self,
         xid: u32,
@@ -151,7 +151,7 @@ impl RdmaPeer {
         self.send(usize::MAX).await.map(drop)
     }
 
-    /// Answers RDMA Reads until it has sent this many bytes.
+    /// Serves RDMA Reads until this many bytes have been sent.
     pub(crate) async fn serve(&mut self, mut bytes: usize) -> io::Result<()> {
         let mut room = [0; 4096];
         while bytes > 0 {

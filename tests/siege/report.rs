@@ -1,4 +1,4 @@
-//! The table of phases, and the rules that the server must follow in them.
+//! The table of phases, and the limits that the server must observe in each phase.
 
 use std::fmt;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Phase {
         self.last = sample;
     }
 
-    /// Returns the latency that this share of the calls does not exceed.
+    /// Returns the latency that `percent` percent of the calls do not exceed, or zero without calls.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let mut sorted = self.honest.latencies.clone();
         sorted.sort_unstable();
@@ -80,7 +80,7 @@ pub(crate) fn heading() -> String {
 }
 
 impl Goal {
-    /// Returns an error message if the attack did not reach its goal.
+    /// Returns an error message if the attack did not reach its goal, and otherwise `None`.
     pub(crate) fn missed(self, before: &Phase, during: &Phase, completed: u64) -> Option<String> {
         let (reached, goal, what) = match self {
             Goal::Memory(mib) => (during.memory >> 20, mib, "MiB of the memory budget"),
@@ -96,7 +96,7 @@ impl Goal {
     }
 }
 
-/// The three phases of an attack.
+/// The three phases and the result of an attack.
 pub(crate) struct Outcome {
     pub(crate) name: &'static str,
     pub(crate) before: Phase,
@@ -112,7 +112,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the broken rules. If `unloaded` is `None`, latency is ignored.
+    /// Returns a message for each broken rule. If `unloaded` is `None`, latency is ignored.
     pub(crate) fn broken(&self, unloaded: Option<Duration>) -> Vec<String> {
         let mut broken: Vec<String> = self.breach.iter().cloned().collect();
         let phases = [&self.before, &self.during, &self.after];

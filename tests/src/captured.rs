@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// A captured message.
 #[derive(Clone, Debug)]
 pub struct Captured {
-    /// True if the client sent it.
+    /// True if the client sent the message.
     pub from_client: bool,
     /// A description.
     pub name: String,
@@ -16,7 +16,7 @@ pub struct Captured {
     pub bytes: Bytes,
 }
 
-/// Returns the value of a key in a line of JSON without nesting and escapes.
+/// Returns the string value of a key in a line of JSON without nesting and escapes, if the line has the key.
 fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!("\"{key}\": \""))?;
     rest.split_once('"').map(|(value, _)| value)
@@ -35,14 +35,14 @@ fn parse(line: &str) -> Option<Captured> {
 /// Decodes pairs of hexadecimal digits.
 ///
 /// # Panics
-/// Fails if `hex` has other characters.
+/// Fails if `hex` contains other characters.
 #[must_use]
 pub fn octets(hex: &str) -> Bytes {
     let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hex");
     hex.as_bytes().chunks(2).map(octet).collect()
 }
 
-/// Returns the messages of a file.
+/// Returns the captured messages of a file. Ignores other lines, such as those of MPA frames.
 ///
 /// # Panics
 /// Fails if the file cannot be read.
@@ -61,7 +61,7 @@ pub fn ours(name: &str) -> Vec<Captured> {
 /// A captured MPA frame.
 #[derive(Clone, Debug)]
 pub struct CapturedFrame {
-    /// True if the client sent it.
+    /// True if the client sent the frame.
     pub from_client: bool,
     /// True for the MPA request and reply, false for an FPDU.
     pub handshake: bool,
@@ -73,7 +73,7 @@ pub struct CapturedFrame {
     pub bytes: Bytes,
 }
 
-/// Returns the MPA frames of a file.
+/// Returns the MPA frames of a file. Ignores other lines, such as those of messages.
 ///
 /// # Panics
 /// Fails if the file cannot be read.
@@ -93,8 +93,8 @@ pub fn frames(path: &Path) -> Vec<CapturedFrame> {
     text.lines().filter_map(frame).collect()
 }
 
-/// Returns the messages of each `.jsonl` file in the directory `RPCRDMA_VECTORS`, or nothing if it is not
-/// set.
+/// Returns the path and the messages of each `.jsonl` file in the directory `RPCRDMA_VECTORS`. Returns an
+/// empty list if the variable is not set.
 ///
 /// # Panics
 /// Fails if the directory contains no such file.
@@ -103,7 +103,7 @@ pub fn others() -> Vec<(String, Vec<Captured>)> {
     other_files().into_iter().map(|path| (path.display().to_string(), captured(&path))).collect()
 }
 
-/// Returns the `.jsonl` files in the directory `RPCRDMA_VECTORS`, or nothing if it is not set.
+/// Returns the `.jsonl` files in the directory `RPCRDMA_VECTORS`. Returns an empty list without the variable.
 ///
 /// # Panics
 /// Fails if the directory contains no such file.

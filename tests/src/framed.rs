@@ -23,7 +23,7 @@ pub struct Frame {
 }
 
 impl Splitter {
-    /// Appends these octets. Returns the frames that they complete.
+    /// Appends octets of the connection. Returns the frames that are now complete.
     pub fn take(&mut self, octets: &[u8]) -> Vec<Frame> {
         self.unread.extend_from_slice(octets);
         let (mut frames, mut rest) = (Vec::new(), &self.unread[..]);
@@ -36,7 +36,7 @@ impl Splitter {
         frames
     }
 
-    /// The octets of an incomplete frame.
+    /// Returns the octets of an incomplete frame.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.unread
@@ -87,8 +87,8 @@ pub fn reencode_handshake(octets: &[u8]) -> Vec<u8> {
     again
 }
 
-/// Decodes an FPDU and encodes it again: its CRC, DDP header, RDMAP opcode, and its payload if that has a
-/// known format.
+/// Decodes an FPDU and encodes it again: the CRC, the DDP header, the RDMAP opcode, and a payload of a known
+/// format. Returns the opcode and the encoded FPDU.
 ///
 /// # Panics
 /// Fails if the frame is invalid.

@@ -1,5 +1,5 @@
 //! A mechanism for tests of RPCSEC_GSS. It provides no security: its checksum is weak, and both peers share a
-//! fixed key. It shows which parts are checksummed or wrapped, and which peer verifies them.
+//! fixed key. Tests use it to check which parts of a message are protected, and which peer verifies them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,13 +18,13 @@ pub struct TestMechanism {
     pub name: &'static str,
     /// The shared key.
     pub key: u64,
-    /// The number of tokens that it expects from its peer.
+    /// The number of tokens that the mechanism expects from its peer.
     pub rounds: usize,
-    /// The length of the padding of its tokens.
+    /// The length of the padding in each token.
     pub token: usize,
     /// The number of started contexts.
     pub started: Arc<AtomicUsize>,
-    /// While this is set, all its contexts count as expired.
+    /// If true, all contexts of the mechanism count as expired.
     pub expired: Arc<AtomicBool>,
 }
 
@@ -50,7 +50,7 @@ impl GssMechanism for TestMechanism {
 }
 
 impl GssExchange for Exchange {
-    /// A token is the name, a colon, and padding.
+    /// Processes the peer's token and returns its own. A token is the name, a colon, and padding.
     fn step(&mut self, token: &[u8]) -> Result<GssStep, GssError> {
         let own = format!("{}:{}", self.mechanism.name, "x".repeat(self.mechanism.token)).into_bytes();
         if token.is_empty() && self.seen == 0 {

@@ -1,5 +1,5 @@
-//! Accepted and rejected inputs of `#[derive(Xdr)]`. Each mistake causes one error, which points to the
-//! mistake and suggests a fix.
+//! Accepted and rejected inputs of `#[derive(Xdr)]`, and uses of the runtime that must not compile. Each
+//! mistake causes one error, which points to the mistake and suggests a fix.
 //!
 //! Some errors come from the compiler, and the derive can neither prevent nor extend them:
 //!
@@ -11,7 +11,7 @@
 //! - A value that outlives its message: `value_outlives_its_message`.
 //!
 //! Mistakes in a program or a binding that is written by hand (`procedure_n*`, `binding_with_*`, `reply_*`)
-//! are found when a call of the program is compiled: `cargo build` reports them, `cargo check` does not.
+//! are found when a call to the program is compiled: `cargo build` reports them, `cargo check` does not.
 //!
 //! After an intended change of a message, `TRYBUILD=overwrite cargo test -p rpcrdma-ui` updates the expected
 //! output. Review the changes.

@@ -8,10 +8,10 @@ use std::thread;
 
 use crate::relay::Relay;
 
-/// The records that a repeating relay has forwarded.
+/// The numbers of records that a repeating relay has forwarded.
 #[derive(Default)]
 pub(super) struct Records {
-    /// The calls. Each was sent twice.
+    /// The number of calls. A call counts once, although it is sent twice.
     calls: AtomicUsize,
     replies: AtomicUsize,
 }
@@ -23,7 +23,7 @@ impl Records {
     }
 }
 
-/// Starts a relay for RPC over TCP that sends each call twice.
+/// Starts a relay that sends each call twice. Returns the relay and its record counts.
 pub(super) fn repeating(target: u16) -> (Relay, Arc<Records>) {
     let records = Arc::<Records>::default();
     let counted = records.clone();

@@ -29,7 +29,7 @@ pub(super) struct Version {
 }
 
 impl Archive {
-    /// Downloads the current package lists.
+    /// Opens the archive and downloads the current package lists. Only prints a warning if a download fails.
     pub(super) fn open(cache: &Path) -> Result<Self, String> {
         let archive = Archive { state: cache.join("apt") };
         for folder in ["state/lists/partial", "cache/archives/partial"] {
@@ -66,7 +66,7 @@ impl Archive {
         versions(&shown)
     }
 
-    /// Returns the named packages and all libraries that they depend on, directly or indirectly.
+    /// Returns the named packages and all libraries that they need, directly or through other libraries.
     ///
     /// Other dependencies are omitted. Most are needed only to configure a package, and the lab only unpacks
     /// packages.
@@ -108,7 +108,7 @@ impl Archive {
         remove(folder)
     }
 
-    /// Downloads packages (`NAME` or `NAME=VERSION`) into a directory.
+    /// Downloads packages (`NAME` or `NAME=VERSION`) into a directory. Returns all packages in the directory.
     pub(super) fn download(&self, packages: &[String], folder: &Path) -> Result<Vec<PathBuf>, String> {
         fs::create_dir_all(folder).map_err(at(folder))?;
         output(self.command("apt-get").arg("download").args(packages).current_dir(folder))?;

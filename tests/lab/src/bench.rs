@@ -19,7 +19,7 @@ use crate::{Kernel, Lab, Machine};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The benchmark program and our server.
 const PROGRAMS: [&str; 2] = ["nfs3bench", "nfs3d"];
-/// The extra time for one table, in addition to the length of its turns.
+/// The timeout for a script in the guest, in addition to the expected time of its measurements.
 const SLACK: Duration = Duration::from_secs(600);
 
 /// A kind of software device.
@@ -66,7 +66,8 @@ pub struct Options {
     further: Vec<String>,
 }
 
-/// Boots a new guest. Prints a table for our client and one for our server for each device.
+/// Boots a new guest. For each device, prints tables that compare our client and server with Linux's, or
+/// profiles.
 ///
 /// # Errors
 /// Fails if a package is missing or a step fails.

@@ -6,10 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Writes an archive. All its files belong to root.
+/// A writer of an archive in which all files belong to root.
 pub(super) struct Archive<W: Write> {
     out: W,
-    /// The number of files so far. It is used as the inode number, so that no file is a hard link of another.
+    /// The number of files so far, which is the inode number of the last file. Unique numbers prevent hard
+    /// links.
     files: u32,
 }
 
@@ -39,7 +40,7 @@ impl<W: Write> Archive<W> {
         self.out.write_all(&[0; 4][..padding(content.len())])
     }
 
-    /// Adds all files below a directory, sorted by name, so that the same tree produces the same archive.
+    /// Adds all files below a directory in a fixed order, so that the same tree produces the same archive.
     pub(super) fn add_tree(&mut self, root: &Path) -> io::Result<()> {
         self.add_tree_at(root, b"")
     }

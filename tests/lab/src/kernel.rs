@@ -1,5 +1,5 @@
-//! Debian's kernel for the guest, and the module siw (software iWARP), which Debian does not build. The lab
-//! builds it from the source of the same kernel.
+//! Debian's kernel for the guest, and the module siw (software iWARP). Debian does not build siw, so the lab
+//! builds siw from the source of the same kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,7 @@ const MODULES: &[&str] = &[
     "cts",
 ];
 
-/// Returns a description of the build inputs. The kernel files are rebuilt when it changes.
+/// Returns a description of the build inputs. A changed description causes a rebuild.
 pub(super) fn recipe() -> String {
     format!("4 {}\n{FIXES:?}{PEER_TO_PEER:?}", MODULES.join(" "))
 }
@@ -65,8 +65,8 @@ const FIXES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The change that makes siw request peer-to-peer connections (RFC 6581 section 9). Siw has only a
-/// compile-time constant for it.
+/// The change that makes siw request peer-to-peer connections (RFC 6581 section 9). In siw, this setting is a
+/// compile-time constant.
 const PEER_TO_PEER: &(&str, &str, &str) =
     &("siw_main.c", "\nconst bool peer_to_peer;\n", "\nconst bool peer_to_peer = true;\n");
 
@@ -75,15 +75,15 @@ struct Packages {
     version: String,
     /// The kernel release, for example `6.1.0-1-amd64`.
     abi: String,
-    /// The kernel and its modules.
+    /// The package of the kernel and its modules.
     image: String,
-    /// The headers for building modules.
+    /// The packages of the headers for building modules.
     headers: Vec<String>,
     source: String,
 }
 
-/// Finds the newest version for which the archive has all packages. The available versions change with each
-/// kernel update.
+/// Finds the newest version of a series for which the archive has all packages. The available versions change
+/// with each kernel update.
 fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
     for meta in [format!("linux-headers-{series}-amd64"), "linux-headers-amd64".to_owned()] {
         for known in archive.versions(&meta) {
@@ -101,7 +101,7 @@ fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
     ))
 }
 
-/// Checks that the archive has all packages of one version.
+/// Checks that the archive has all packages of one kernel version in the series.
 pub(super) fn check_available(archive: &Archive, series: &str) -> Result<(), String> {
     look_up(archive, series).map(drop)
 }
@@ -120,8 +120,8 @@ fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option
     Some(Packages { version, abi, image, headers, source })
 }
 
-/// Creates the files `vmlinuz`, `siw-stock.ko`, `siw.ko`, `siw-peers.ko` and `version`, and the directory
-/// `modules` for /usr/lib.
+/// Creates the files `vmlinuz`, `siw-stock.ko`, `siw.ko`, `siw-peers.ko` and `version`, and the tree
+/// `modules/lib` for the guest's /usr/lib.
 pub(super) fn build(archive: &Archive, series: &str, folder: &Path) -> Result<(), String> {
     let packages = look_up(archive, series)?;
     let work = folder.join("work");
@@ -242,7 +242,7 @@ fn pick_modules(image: &Path, abi: &str, folder: &Path) -> Result<(), String> {
 
 /// Returns the files of modules and their dependencies, from the index of depmod (`file: file file ...`).
 ///
-/// Modules without a file are ignored: they are built into the kernel, or another kernel version has them.
+/// Modules without a file are ignored: they are built into the kernel or exist only in other versions.
 fn closure<'a>(index: &'a str, modules: &[&str]) -> BTreeSet<&'a str> {
     let name = |path: &str| {
         let file = path.rsplit('/').next().unwrap_or(path);

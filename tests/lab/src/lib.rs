@@ -197,7 +197,7 @@ impl Lab {
         Ok(Lab { cache })
     }
 
-    /// Boots a guest. It ends when the returned value is dropped or this process exits.
+    /// Boots a guest. The guest ends when the returned value is dropped or this process exits.
     ///
     /// # Errors
     /// Fails if the guest cannot be built or booted.
@@ -252,7 +252,7 @@ impl Lab {
         Ok(folder)
     }
 
-    /// Removes the directories of guests whose processes have exited.
+    /// Removes the directories of guests that were booted by processes that have exited.
     fn remove_stale_runs(&self) {
         for entry in fs::read_dir(self.cache.join("run")).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -285,7 +285,7 @@ impl Lab {
         self.cache.join("run/up/state")
     }
 
-    /// Returns the guest that `up` has booted.
+    /// Returns the running guest that `up` booted. Fails if there is none.
     fn running(&self) -> Result<Machine, String> {
         let none = || "no guest is running; `cargo xtask lab up` boots one".to_owned();
         let state = fs::read_to_string(self.state()).map_err(|_| none())?;
@@ -387,7 +387,7 @@ fn opened<'a>(archive: &'a mut Option<Archive>, cache: &Path) -> Result<&'a Arch
     archive.as_ref().ok_or_else(|| "the archive is not open".to_owned())
 }
 
-/// Shares a directory with the guest below /host.
+/// Shares a directory with the guest as `/host/{name}`, and replaces an earlier copy.
 fn share(folder: &Path, machine: &Machine, name: &str) -> Result<(), String> {
     let target = machine.share().join(name);
     remove(&target)?;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::agent::{self, Ran};
 use crate::tools::{at, command, last_lines};
 
-/// The timeout for booting a guest. It usually takes seconds, but without KVM it may take 140 s on two busy
-/// processors.
+/// The timeout for booting a guest. Booting usually takes seconds, but without KVM it may take 140 s on two
+/// busy processors.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(900);
 /// The maximum number of boot attempts if the kernel panics during boot.
 const MAX_BOOTS: u32 = 3;
@@ -124,8 +124,8 @@ impl Machine {
         Machine { ports, console: folder.join("console"), process, share: folder.join("share"), child: None }
     }
 
-    /// Shares a file with the guest and returns its path there. Does not replace an existing file with the
-    /// same name.
+    /// Shares a file with the guest and returns its path in the guest. Does not replace an existing file with
+    /// the same name.
     ///
     /// # Errors
     /// Fails if the file cannot be copied.
@@ -248,8 +248,8 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     qemu
 }
 
-/// Wraps the command in a shell that terminates QEMU when the shell's input is closed. This process holds the
-/// other end of the input, so QEMU ends even if this process is killed.
+/// Wraps the command in a shell that terminates QEMU when the shell's input is closed. The input is a pipe
+/// from this process, so QEMU ends even if this process is killed.
 fn attached(qemu: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
     // The shell exits when QEMU exits. Background jobs have no input, so the shell duplicates its input to

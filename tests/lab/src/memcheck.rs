@@ -14,7 +14,7 @@ pub(super) const PACKAGES: &[&str] =
 /// Empty directories where the guest mounts file systems.
 const EMPTY: &[&str] = &["dev", "proc", "sys", "tmp"];
 
-/// Returns a description of the build inputs. The tree is rebuilt when it changes.
+/// Returns a description of the build inputs. A changed description causes a rebuild.
 pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?} {EMPTY:?}")
 }

@@ -15,7 +15,7 @@ const FREQUENCY: u32 = 499;
 /// The line between the output of nfs3bench and the samples.
 const SAMPLES: &str = "==== samples";
 
-/// Returns a description of the build inputs. The tree is rebuilt when it changes.
+/// Returns a description of the build inputs. A changed description causes a rebuild.
 pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?}")
 }
@@ -28,11 +28,10 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     remove(&root.join("usr/share"))
 }
 
-/// Returns a script for the guest. It runs nfs3bench with these arguments under perf and prints the input for
-/// [`Profile::of`].
+/// Returns a script that runs nfs3bench under perf in the guest and prints the input for [`Profile::of`].
 ///
-/// The output contains functions and their files, but no inlined functions, because resolving these would
-/// take perf longer than the measurement.
+/// The output contains functions and their files, but no inlined functions. Perf would need more time to
+/// resolve inlined functions than the measurement takes.
 pub(super) fn script(arguments: &str) -> String {
     format!(
         "set -e; ulimit -l unlimited
@@ -156,7 +155,7 @@ fn function_name(function: &str) -> &str {
 /// per call, multiplied by the number of processors.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Profile {
-    /// In the order of `PARTS`.
+    /// The times, in the order of `PARTS`.
     parts: [f64; PARTS.len()],
     /// The time of [`Part::User`] by function, the longest first.
     user: Vec<(String, f64)>,
@@ -198,7 +197,8 @@ impl Profile {
     }
 }
 
-/// Formats a table with a row for each activity of at least 1 µs, and a column for each profile.
+/// Formats a table with a column for each profile, a row for each activity, and the sums. Omits activities
+/// that take less than 1 µs in all profiles.
 pub(super) fn table(title: &str, columns: &[(&str, Profile)]) -> String {
     let line = |name: &str, numbers: Vec<f64>| {
         let numbers: String = numbers.iter().map(|number| format!("{number:>16.0}")).collect();

@@ -16,7 +16,7 @@ const PACKAGES: &[&str] = &["dbench", "fio"];
 /// that fail.
 const CRATES: &[(&str, &str)] = &[("fsx", "0.3.2"), ("pjdfstest", "0.2.2")];
 
-/// Returns a description of the build inputs. The suites are rebuilt when it changes.
+/// Returns a description of the build inputs. A changed description causes a rebuild.
 pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?} {CRATES:?}")
 }

@@ -90,13 +90,13 @@ pub(super) fn pipe(first: &mut Command, second: &mut Command) -> Result<(), Stri
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
 }
 
-/// Returns the last lines of a text.
+/// Returns the last `count` lines of a text.
 pub(super) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// Adds the path to an I/O error.
+/// Returns a function that adds the path to the message of an I/O error.
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> String {
     let path = path.display().to_string();
     move |error| format!("{path}: {error}")

@@ -39,7 +39,7 @@ const NEEDLESS: &[&str] = &[
     "usr/lib/x86_64-linux-gnu/perl-base",
 ];
 
-/// Directories that must exist.
+/// Directories that the build creates before it unpacks packages.
 const EMPTY: &[&str] = &[
     "proc",
     "sys",
@@ -79,7 +79,7 @@ const FILES: &[(&str, &str)] = &[
     ("var/lib/nfs/rmtab", ""),
 ];
 
-/// The guest's scripts: the init process, the agent, the set-up of rxe and siw, and the kernel's NFS server.
+/// The guest's scripts: the init process, the agent, and scripts that set up rxe, siw and knfsd.
 pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("init", include_str!("../../interop/guest/init")),
     ("lab/agent", include_str!("../../interop/guest/agent")),
@@ -88,7 +88,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("lab/knfsd", include_str!("../../interop/guest/knfsd")),
 ];
 
-/// Returns a description of the build inputs. The tree is rebuilt when it changes.
+/// Returns a description of the build inputs. A changed description causes a rebuild.
 pub(super) fn recipe() -> String {
     format!("2 {} {NEEDLESS:?} {EMPTY:?} {FILES:?}", PACKAGES.join(" "))
 }

@@ -1,4 +1,4 @@
-//! Attacks on the slots for connections.
+//! Attacks that occupy the server's connection slots.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -73,10 +73,10 @@ pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
     target.repeat(CONNECTIONS, attempt).await
 }
 
-/// Connections with a READ whose reply does not fit into the memory budget, or is not received.
+/// Connections with one READ each. The reply does not fit into the memory budget or is not received.
 pub(super) async fn busy(target: Target) -> Infallible {
     let attempt = |target: Target, number: usize| async move {
-        // As in `idle_over_tcp`. Also limits the rate at which the server refuses connections.
+        // A burst would overflow the listener's queue, and the server would refuse many connections at once.
         sleep(Duration::from_millis(u64::try_from(number)?)).await;
         let (host, is_rdma) = (host(number % HOSTS), (number / HOSTS).is_multiple_of(2));
         let args = Read3Args { file: target.large, offset: 0, count: REPLY };
@@ -90,7 +90,7 @@ pub(super) async fn busy(target: Target) -> Infallible {
         } else {
             socket.write_all(&record::<Read>(1, &args)?).await?;
         }
-        // Waits until the server closes the connection or starts the reply.
+        // Wait until the server closes the connection or starts the reply.
         if socket.peek(&mut [0]).await? > 0 {
             sleep(HOLD).await;
         }

@@ -19,11 +19,12 @@ use crate::peer::{RdmaPeer, connect, connect_without_buffers, drip, host, record
 const TRANSFER: u32 = 4 << 20;
 /// The largest transfer of a call that the server does not count individually, in bytes.
 const SMALL_TRANSFER: u32 = 16 << 10;
-/// The number of connections of an attack.
+/// The number of connections of most attacks.
 const PEERS: usize = 10;
-/// The number of calls on a connection.
+/// The number of READs on a connection.
 const CALLS: u32 = 64;
-/// The hold time of an attempt: longer than the period over which the server averages a peer's rate.
+/// The time before an attempt closes its connection. It exceeds the period over which the server averages a
+/// peer's rate.
 pub(super) const HOLD: Duration = Duration::from_secs(15);
 /// The pause between reads of 4 KiB. The resulting 40 KiB/s is less than the rate that the server requires.
 const SLOW: Duration = Duration::from_millis(100);
@@ -58,7 +59,7 @@ pub(super) async fn unread_over_rdma(target: Target, hosts: usize) -> Infallible
     target.repeat(PEERS, attempt).await
 }
 
-/// READs on this many connections. Their replies are too small for the server to count them individually.
+/// Sends READs and does not read the replies, which are too small for the server to count individually.
 pub(super) async fn small_unread_over_rdma(target: Target, hosts: usize, connections: usize) -> Infallible {
     let attempt = move |target: Target, number: usize| async move {
         let socket = connect_without_buffers(host(number % hosts), target.rdma).await?;
@@ -74,7 +75,7 @@ pub(super) async fn small_unread_over_rdma(target: Target, hosts: usize, connect
     target.repeat(connections, attempt).await
 }
 
-/// READs of 4 MiB on so many connections that most calls wait for memory.
+/// Sends READs of 4 MiB on so many connections that most calls wait for memory.
 pub(super) async fn waiting_over_rdma(target: Target) -> Infallible {
     let attempt = |target: Target, number: usize| async move {
         let _peer = reads_over_rdma(&target, number % 4).await?;
@@ -109,7 +110,7 @@ pub(super) async fn slow_over_tcp(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// WRITEs whose Read chunks the server can fetch only up to their last bytes.
+/// Sends WRITEs and withholds the last MiB of their Read chunks.
 pub(super) async fn unfinished_chunks(target: Target) -> Infallible {
     let data = Bytes::from(vec![7; TRANSFER as usize]);
     let attempt = move |target: Target, number| {
@@ -119,7 +120,7 @@ pub(super) async fn unfinished_chunks(target: Target) -> Infallible {
             let source = peer.register(Memory::Source(data.clone()))?;
             let (file, stable) = (target.shared, StableHow::Unstable);
             let args = Write3Args { file, offset: 0, count: TRANSFER, stable, data: data.into() };
-            // The maximum that the server fetches for one connection.
+            // 64 MiB in total, the maximum that the server fetches at a time for one connection.
             let calls = 16;
             for xid in 1..=calls {
                 peer.call::<Write>(xid, &args, Some(source), Vec::new()).await?;
@@ -133,7 +134,7 @@ pub(super) async fn unfinished_chunks(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Records of almost 8 MiB that never end.
+/// Sends record fragments without their last byte. The server must store 8 MiB of each.
 pub(super) async fn unfinished_records(target: Target) -> Infallible {
     let fragment = Bytes::from(vec![0; 8 << 20]);
     let attempt = move |target: Target, number| {

@@ -18,7 +18,7 @@ use crate::peer::{RdmaPeer, closed, connect, host, mpa_request};
 
 const PEERS: usize = 16;
 
-/// Returns a generator with another seed for each attempt.
+/// Returns a random number generator with a different seed for each attempt.
 fn rng(target: &Target, number: usize) -> Rng {
     let attempts = target.effort().attempts.load(std::sync::atomic::Ordering::Relaxed);
     Rng::new(attempts << 16 | number as u64)
@@ -28,7 +28,7 @@ fn random_bytes(rng: &mut Rng, len: u64) -> Vec<u8> {
     (0..rng.below(len)).map(|_| rng.next_u64().to_be_bytes()[7]).collect()
 }
 
-/// Random bytes on both ports, before and after the handshake.
+/// Sends random bytes to both ports. Over RDMA, some attempts perform the handshake first.
 pub(super) async fn garbage(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut rng = rng(&target, number);
@@ -51,7 +51,7 @@ pub(super) async fn oversized_private_data(target: Target) -> Infallible {
         let mut request = mpa_request()?;
         let claimed = u64::from(u16::MAX - MAX_PRIVATE_DATA);
         let claimed = u16::try_from(rng(&target, number).below(claimed))? + MAX_PRIVATE_DATA + 1;
-        // The length is the last field of the header of 20 bytes.
+        // The length is the last field of the 20-byte header.
         let length = request.get_mut(18..20).map(|length| length.copy_from_slice(&claimed.to_be_bytes()));
         if length.is_none() {
             bail!("the request is too short");

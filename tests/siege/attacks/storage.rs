@@ -1,4 +1,4 @@
-//! Attacks that make the server work on its files.
+//! Attacks on the server's storage.
 
 use std::convert::Infallible;
 
@@ -71,7 +71,7 @@ pub(super) async fn past_file_limit(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Files that are created and removed.
+/// Creates and removes files.
 pub(super) async fn removed_files(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let nfs = client(&target).await?;

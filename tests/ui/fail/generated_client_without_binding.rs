@@ -1,6 +1,6 @@
 use rpcrdma_runtime::Client;
 
-/// A client as rpcrdma-xdrgen emits it.
+/// A client in the form that rpcrdma-xdrgen generates.
 mod files_v1 {
     use rpcrdma_runtime::program;
 

@@ -1,5 +1,5 @@
-//! Types that borrow from the decoded message, with one or more lifetimes, with type parameters, and in all
-//! forms.
+//! Structs and unions that borrow from the decoded message, with one or more lifetimes and with a type
+//! parameter.
 
 use rpcrdma_runtime::xdr::{self, ArrayRef, BoxRef, ListRef, OpaqueRef, StringRef, Xdr};
 

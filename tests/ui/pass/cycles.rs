@@ -1,5 +1,5 @@
-//! Types with cycles through boxes, arrays and type parameters. The tests check their bounds of eligible
-//! items.
+//! Types with cycles through boxes, arrays and type parameters. The tests check the sizes and numbers of
+//! eligible items.
 
 use rpcrdma_runtime::program::ReplyBounds;
 use rpcrdma_runtime::proto::rdma::ReplyResources;
@@ -93,7 +93,7 @@ struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
 
-/// Defines a cycle of types, each with a box of the next. The last type but one has the given field.
+/// Defines a cycle of types, each with a box of the next. The second-to-last type has the optional field.
 macro_rules! cycle {
     ($module:ident of $($field:ty)? : $first:ident $($name:ident)*) => {
         mod $module {
@@ -128,7 +128,7 @@ cycle!(five_plain of : A B C D E);
 cycle!(twelve_plain of : A B C D E F G H I J K L);
 cycle!(twenty of Opaque<70>: A B C D E F G H I J K L M N O P Q R S T);
 
-/// A cycle in which each value holds at most one item, at the end of a chain of unions.
+/// A cycle in which each value contains at most one item, at the end of a chain of unions.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(union = "bool")]
 enum Chain {
@@ -269,7 +269,7 @@ fn main() {
     round_trips(&Loop { next: LinkTo { to: Some(Box::new(inner)) }, ..Loop::default() });
     round_trips(&Left { rights: vec![Right::default()] });
 
-    // A client offers Write chunks for such a reply only if the reply may have items.
+    // A client offers Write chunks for a reply only if the reply may contain items.
     let offered = |bounds: ReplyBounds| ReplyResources::for_reply(&bounds.with_whole(9000), 1024).unwrap();
     let bounds = ReplyBounds::of::<Folder>();
     assert_eq!(bounds.with_item(100).item, Size::Bounded(100));

@@ -1,4 +1,4 @@
-//! Bounds on type parameters are inferred. Each trait requires only the bounds that it needs.
+//! Bounds on type parameters are inferred. Each derived implementation has only the bounds that it needs.
 
 use rpcrdma_runtime::xdr::{
     DdpItem, Encode, Layout, Opaque, Reducer, Size, SmallOpaque, Xdr, XdrString, from_slice, to_bytes,
@@ -42,7 +42,7 @@ struct Recall<T> {
     why: T,
 }
 
-/// Generic code names only the bounds that it uses.
+/// Generic code needs only the bounds of the traits that it uses.
 fn encoded<K: Encode, V: DdpItem>(entry: &Entry<K, V>) -> Vec<u8> {
     to_bytes(entry).unwrap().to_vec()
 }

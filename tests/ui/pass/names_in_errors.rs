@@ -1,4 +1,4 @@
-//! Fields that errors call by other names.
+//! Fields with different names in error messages.
 
 use rpcrdma_runtime::xdr::{SmallOpaque, Xdr, from_slice, to_bytes};
 

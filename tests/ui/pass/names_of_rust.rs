@@ -1,4 +1,4 @@
-//! User types with names of the standard library.
+//! User types with the names of standard library types.
 
 use rpcrdma_runtime::xdr::{Layout, Size, Xdr, from_slice, to_bytes};
 

@@ -1,5 +1,5 @@
-//! Types that contain themselves by name, through an alias or through another type. Their bounds of eligible
-//! items are still correct.
+//! Types that contain themselves by name, through an alias or through another type. The derive still computes
+//! correct bounds.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, from_slice, to_bytes};
 

@@ -1,4 +1,4 @@
-//! Bounds of replies and numbers of items that are just right.
+//! Reply bounds and numbers of items that are still valid.
 
 use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program, ReplyBounds};
 use rpcrdma_runtime::xdr::{Opaque, Size, Xdr};
@@ -40,23 +40,23 @@ macro_rules! procedure {
     };
 }
 
-// A length and the data.
+// The exact size of the result: a length word and the data.
 procedure!(
     Get,
     1,
     Opaque<1000>,
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Opaque<1000>>().with_whole(1004);
 );
-// The type has as many items as a call offers Write chunks.
+// The type has exactly as many items as a call offers Write chunks.
 procedure!(
     Album,
     2,
     [Photo; 16],
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<[Photo; 16]>().with_item(5000);
 );
-// One item more, which may stay in the reply.
+// `EXCESS_ITEMS` allows the 17th item to stay in the reply.
 procedure!(Page, 3, [Photo; 17], const EXCESS_ITEMS: bool = true;);
-// The XDR has no bound.
+// The result type has no bound, so a small `MAX_REPLY` is valid.
 procedure!(List, 4, Vec<u32>, const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Vec<u32>>().with_whole(8););
 procedure!(
     Roll,

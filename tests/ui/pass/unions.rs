@@ -81,7 +81,7 @@ enum ByAlias {
     Above(u32),
 }
 
-/// A node with optional children on both sides.
+/// An expression tree: a value, a negation or a sum.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(union = "u32")]
 enum Expression {
