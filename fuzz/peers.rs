@@ -257,7 +257,7 @@ pub(crate) fn tcp(data: &[u8]) {
                 }
             }
         };
-        timeout(PATIENCE, tested).await.expect("an end");
+        timeout(PATIENCE, tested).await.expect("the connection must end in time");
     });
 }
 

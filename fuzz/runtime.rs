@@ -316,7 +316,7 @@ impl FakeProvider {
             Action::Read { .. } | Action::Write { .. } => {
                 panic!("a requester must not submit RDMA Reads or Writes")
             }
-            Action::Abandon { .. } => panic!("its provider has no local fence"),
+            Action::Abandon { .. } => panic!("the provider has no local fence"),
             Action::PostReceives { .. } | Action::Close { .. } => {}
         }
     }

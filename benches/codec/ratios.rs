@@ -52,7 +52,7 @@ pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
         "libtirpc",
         "x bytes",
         "x borrowed",
-        "wanted"
+        "goal"
     );
     for (name, wanted) in GOALS {
         let medians =

@@ -6,7 +6,7 @@
 #[allow(dead_code, unreachable_pub, reason = "a module of the tests")]
 mod gss;
 #[path = "../peers.rs"]
-#[expect(dead_code, reason = "the other targets use the rest")]
+#[expect(dead_code, reason = "used by other fuzz targets")]
 mod peers;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| peers::explain(data));

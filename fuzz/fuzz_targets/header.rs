@@ -3,7 +3,7 @@
 #![no_main]
 
 #[path = "../runtime.rs"]
-#[expect(dead_code, reason = "the other targets use the rest")]
+#[expect(dead_code, reason = "used by other fuzz targets")]
 mod runtime;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| runtime::header(data));

@@ -29,7 +29,7 @@ on_both!(
     written_data_is_read_back,
     a_write_beyond_the_end_fills_the_gap_with_zeros,
     attributes_are_set_and_guarded,
-    changes_name_the_previous_declaration,
+    changes_report_attributes_before_and_after,
     an_unchecked_create_opens_an_existing_file,
     a_create_with_invalid_attributes_creates_no_file,
     a_repeated_exclusive_create_succeeds,
@@ -157,7 +157,7 @@ fn attributes_are_set_and_guarded(export: &impl Export) {
     assert_eq!(export.set_attributes(&WHO, &export.root(), &size(1), None).result, Err(NfsError::IsDir));
 }
 
-fn changes_name_the_previous_declaration(export: &impl Export) {
+fn changes_report_attributes_before_and_after(export: &impl Export) {
     let check_wcc = |wcc: &Wcc, before: &Attributes, file: &FileHandle| {
         assert_eq!(wcc.before, Some(Before::from(before)));
         assert_eq!(wcc.after, export.attributes(file).ok());

@@ -65,7 +65,7 @@ impl Daemon {
         let status = fs::read_to_string(self.proc().join("status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        Ok(kib.context("nfs3d has ended")? * 1024)
+        Ok(kib.context("nfs3d has exited")? * 1024)
     }
 
     /// Returns the number of open connections of the process.
@@ -128,7 +128,7 @@ fn build() -> anyhow::Result<PathBuf> {
         cargo.arg("--release");
     }
     let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().context("cannot run cargo")?;
-    ensure!(status.success(), "nfs3d does not build");
+    ensure!(status.success(), "cargo failed to build nfs3d");
     Ok(env::current_exe()?.with_file_name("nfs3d"))
 }
 

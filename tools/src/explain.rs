@@ -46,7 +46,7 @@ use stream::Direction;
 pub struct Trace {
     /// The TCP connections in the order of their start, at most 16,384.
     pub connections: Vec<CapturedConnection>,
-    /// The number of omitted connections. Connections without iWARP are omitted first.
+    /// The number of connections that were omitted to make room for others. Only connections without iWARP are.
     pub more_connections: usize,
     /// The number of packets.
     pub packets: u64,
@@ -95,8 +95,10 @@ const CONNECTIONS_MAX: usize = 16_384;
 #[derive(Default)]
 struct Reading {
     connections: Vec<Tracked>,
-    /// The number of evicted or rejected connections.
+    /// The number of evicted connections.
     omitted: usize,
+    /// The number of packets that belong to no connection because the table is full.
+    rejected: u64,
     /// True if the table is full and too few connections can be evicted.
     is_full: bool,
     /// The index of the latest connection between two addresses. The lower address comes first.
@@ -151,7 +153,7 @@ impl Reading {
             self.make_room();
         }
         if self.connections.len() >= CONNECTIONS_MAX {
-            self.omitted = self.omitted.saturating_add(1);
+            self.rejected = self.rejected.saturating_add(1);
             return;
         }
         let is_syn_ack = segment.syn && segment.ack.is_some();
@@ -215,6 +217,12 @@ impl Reading {
             remarks.push(format!(
                 "{} TCP connections were omitted: {CONNECTIONS_MAX} are kept, those with iWARP first",
                 self.omitted
+            ));
+        }
+        if self.rejected > 0 {
+            remarks.push(format!(
+                "{} packets were omitted: they belong to TCP connections beyond the first {CONNECTIONS_MAX}",
+                self.rejected
             ));
         }
         let connections = self.connections.into_iter().map(Tracked::finish).collect();

@@ -385,13 +385,12 @@ fn emitted(
         ambiguous: emit::ambiguous(module),
     };
     let files = emit::Files { emitter: &emitter, head: head(sources, options) };
+    let mut texts = sources.iter().map(|(_, source)| source).filter(|source| source.kind() == Kind::Document);
+    let (first, second) = (texts.next(), texts.next());
     match &options.output {
         Output::Module { name, .. } => vec![(PathBuf::from(format!("{name}.rs")), files.module())],
-        Output::Directory { .. }
-            if sources.iter().filter(|(_, source)| source.kind() == Kind::Document).count() < 2 =>
-        {
-            let name =
-                sources.iter().next().map_or_else(String::new, |(_, source)| names::module(source.name()));
+        Output::Directory { .. } if second.is_none() => {
+            let name = first.map_or_else(String::new, |document| names::module(document.name()));
             vec![(PathBuf::from(format!("{name}.rs")), files.module())]
         }
         Output::Directory { .. } => files.directory(),

@@ -109,7 +109,7 @@ pub mod odd {
     include!(concat!(env!("OUT_DIR"), "/odd.rs"));
 }
 
-/// Odd names, as Rust has them.
+/// Unusual names, converted to Rust style.
 pub mod tame {
     include!(concat!(env!("OUT_DIR"), "/tame.rs"));
 }
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_discriminant_of_another_arm_is_rejected() {
         use crate::both::more::RESULT;
-        // Two of three arms store the discriminant: that of KIND_DIR (2) and KIND_LINK (3), and the
+        // Two of three arms store the discriminant: the arm of KIND_DIR (2) and KIND_LINK (3), and the
         // default arm.
         for (wire, kept, good, bad) in [
             (&[0, 0, 0, 2, 0, 0, 0, 7][..], "KIND_DIR", "KIND_LINK", ["KIND_FILE", "KIND_OTHER"]),

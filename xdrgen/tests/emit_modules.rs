@@ -85,6 +85,12 @@ fn a_directory_has_a_file_for_each_document() {
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].0, "base_1.rs");
     assert!(files[0].1.contains("pub struct Stamp") && !files[0].1.contains("pub mod base_1 "));
+    // The file is named after the document even if a binding comes first.
+    let mut sources = Sources::default();
+    sources.add(Source::binding("base.ddp.toml", ""));
+    sources.add(Source::new(FILES[0].0, FILES[0].1));
+    let generated = rpcrdma_xdrgen::generate(&sources, &Options::directory(true));
+    assert_eq!(generated.files[0].0.as_path(), std::path::Path::new("base_1.rs"));
 }
 
 #[test]

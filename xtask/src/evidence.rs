@@ -67,7 +67,7 @@ const MATRIX: &[[&str; 5]] = &[
     ["server-guest", "Linux 6.12", "nfs3d", "stock siw, user-space iWARP", "mounts, files, cut connections"],
     ["server-siw", "Linux 6.12", "nfs3d", "siw (verbs)", "mounts, files, cut connections"],
     ["server-rxe", "Linux 6.12", "nfs3d", "rxe (verbs)", "mounts, files"],
-    ["second-kernel", "each", "each", "siw, rxe and user-space iWARP", "every short test with Linux 6.1"],
+    ["second-kernel", "each", "each", "siw, rxe and user-space iWARP", "the gate's tests with Linux 6.1"],
     [
         "kerberos",
         "each",

@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let messages = cargo::output(root, &[&SUITE[..], &["--no-run", "--message-format=json"]].concat())?;
     let mut suite = Suite { binaries: binaries(&messages), durations: HashMap::new() };
     if suite.binaries.is_empty() {
-        return Err("cargo names no test binaries".to_owned());
+        return Err("cargo reports no test binaries".to_owned());
     }
     let folder = target(root).join("flaky");
     let _ = fs::remove_dir_all(&folder);

@@ -278,11 +278,11 @@ fn difference(old: &str, new: &str) -> String {
                 let line = |line: Option<&str>| {
                     line.map_or("the end of the file".to_owned(), |line| format!("`{line}`"))
                 };
-                return format!("{number}: is {}, would be {}", line(old), line(new));
+                return format!("{number}: found {}, expected {}", line(old), line(new));
             }
         }
     }
-    " line ends differ".to_owned()
+    " line endings differ".to_owned()
 }
 
 #[cfg(test)]
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_first_different_line_is_named() {
-        assert_eq!(difference("a\nb\n", "a\nc\n"), "2: is `b`, would be `c`");
-        assert_eq!(difference("a\n", "a\nb\n"), "2: is the end of the file, would be `b`");
+        assert_eq!(difference("a\nb\n", "a\nc\n"), "2: found `b`, expected `c`");
+        assert_eq!(difference("a\n", "a\nb\n"), "2: found the end of the file, expected `b`");
     }
 }

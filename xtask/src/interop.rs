@@ -154,7 +154,7 @@ fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, 
             return Ok(false);
         }
         End::TimedOut => {
-            not_run::record(name, format_args!("no lab with Linux {kernel}: the archive does not answer"));
+            not_run::record(name, format_args!("no lab with Linux {kernel}: the archive does not respond"));
             return Ok(false);
         }
         End::Failed(_) => return Err("the lab's check failed".to_owned()),

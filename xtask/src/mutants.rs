@@ -264,7 +264,7 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
                 found.push(format!("{} is detected: remove its reason", mutation.name))
             }
             (Outcome::Survived, None) => {
-                found.push(format!("{} survived, and breaks {breaks}", mutation.name))
+                found.push(format!("{} survived, although it breaks {breaks}", mutation.name))
             }
             (Outcome::DoesNotCompile, _) => found.push(format!("{} does not compile", mutation.name)),
         }

@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         let values = encoded(root, &folder, name)?;
         let head = format!(
             "# Values of the types of specs/{name}.txt, encoded by rpcgen's C code: a type, and its bytes.\n\
-             # Made by `cargo xtask vectors`.\n"
+             # Written by `cargo xtask vectors`.\n"
         );
         write(&root.join(format!("tests/vectors/rpcgen-{name}.txt")), &format!("{head}{values}"))?;
     }

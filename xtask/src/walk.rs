@@ -215,7 +215,7 @@ impl Package<'_> {
         self.write(file, &before)?;
         let text = String::from_utf8_lossy(&output.stderr);
         if output.status.success() {
-            return Err(format!("{file}: `{wrong}` in place of `{right}` is accepted"));
+            return Err(format!("{file}: `{wrong}` in place of `{right}` compiles"));
         }
         let found = text.matches("error[").count();
         if let Some(count) = errors.filter(|count| *count != found) {

@@ -22,7 +22,7 @@ pub(crate) fn samples(text: &str) -> Result<HashMap<String, f64>, String> {
     let (mut samples, mut families, mut histograms) = (HashMap::new(), HashSet::new(), BTreeMap::new());
     let (mut family, mut kind) = ("", "");
     if !text.ends_with('\n') {
-        return Err("the last line has no end".to_owned());
+        return Err("the last line has no newline".to_owned());
     }
     for line in text.lines() {
         if let Some(typed) = line.strip_prefix("# TYPE ") {

@@ -684,7 +684,7 @@ fn close_reason(status: ibv_wc_status::Type, receive: bool) -> CloseReason {
             CloseReason::Violation("no Receive was posted for a message within the granted credits".into())
         }
         ibv_wc_status::IBV_WC_RETRY_EXC_ERR => {
-            CloseReason::Timeout("waiting for acknowledgement by the peer".into())
+            CloseReason::Timeout("waiting for an acknowledgment from the peer".into())
         }
         _ => CloseReason::Io(description()),
     }

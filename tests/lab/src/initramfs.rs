@@ -25,8 +25,9 @@ impl<W: Write> Archive<W> {
     /// Adds a file, directory or link. `mode` includes the file type, and `name` has no leading slash.
     pub(super) fn add(&mut self, name: &[u8], mode: u32, content: &[u8]) -> io::Result<()> {
         self.files += 1;
-        let size = u32::try_from(content.len()).map_err(|_| io::Error::other("a file beyond 4 GiB"))?;
-        let name_size = u32::try_from(name.len() + 1).map_err(|_| io::Error::other("a name beyond 4 GiB"))?;
+        let size = u32::try_from(content.len()).map_err(|_| io::Error::other("file larger than 4 GiB"))?;
+        let name_size =
+            u32::try_from(name.len() + 1).map_err(|_| io::Error::other("name longer than 4 GiB"))?;
         let fields = [self.files, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
         self.out.write_all(b"070701")?;
         for field in fields {

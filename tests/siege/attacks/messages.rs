@@ -97,7 +97,7 @@ pub(super) async fn foreign_file_handles(target: Target) -> Infallible {
             }
             let object = NfsFh3 { data: SmallOpaque::new(&handle)? };
             if let Getattr3Res::Nfs3Ok(_) = nfs.getattr(&Getattr3Args { object }).await? {
-                target.record_breach(format!("a forged file handle is accepted: {object:?}"));
+                target.record_breach(format!("the server accepted a forged file handle: {object:?}"));
             }
         }
         Ok(())

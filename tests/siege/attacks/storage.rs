@@ -64,7 +64,7 @@ pub(super) async fn past_file_limit(target: Target) -> Infallible {
     let attempt = |target: Target, _| async move {
         let args = Write3Args { offset: 1 << 30, ..stable_write(&target, 4096) };
         if let Write3Res::Nfs3Ok(_) = client(&target).await?.write(&args).await? {
-            target.record_breach("a WRITE past the limit for files succeeds".to_owned());
+            target.record_breach("a WRITE beyond the file size limit succeeded".to_owned());
         }
         Ok(())
     };

@@ -231,7 +231,7 @@ impl fmt::Display for Status {
             Status::Unknown => f.write_str("?"),
             Status::Success => f.write_str("OK"),
             Status::Failed(why) => f.write_str(why),
-            Status::Rejected(why) => write!(f, "refused: {why}"),
+            Status::Rejected(why) => write!(f, "rejected: {why}"),
             Status::Transport(why) => write!(f, "RDMA_ERROR: {why}"),
         }
     }

@@ -377,7 +377,7 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
     let kind = match (header.kind, header.reject) {
         (FrameKind::Request, _) => "request",
         (FrameKind::Reply, false) => "reply",
-        (FrameKind::Reply, true) => "reply: refused",
+        (FrameKind::Reply, true) => "reply: rejected",
     };
     let crc = if header.crc { "CRC" } else { "no CRC" };
     let markers = if header.markers { ", markers" } else { "" };

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_name_is_reported_once() {
+    fn missing_bytes_are_reported_once() {
         let (text, direction) = read(9, &[(0, b""), (1, b"ab"), (5, b"ef"), (9, b"ij"), (7, b"gh")]);
         assert_eq!((text.as_str(), direction.lost), ("ab..efghij", 2));
     }

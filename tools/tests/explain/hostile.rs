@@ -101,6 +101,21 @@ async fn a_flood_of_connections_is_omitted() {
     assert!(shown.contains(" TCP connections were omitted"), "{shown}");
 }
 
+/// Once every connection in the table carries iWARP, later connections have no room, and their packets are
+/// counted.
+#[test]
+fn packets_of_connections_beyond_the_limit_are_counted() {
+    const LIMIT: u32 = 16_384;
+    let connect = |number: u32| {
+        let client = (number + 1) << 8;
+        [segment(client, 2, 5, SYN, b""), segment(client, 2, 6, ACK, &frame())]
+    };
+    let trace = read(&file_of((0..LIMIT + 3).flat_map(connect))[..]).unwrap();
+    assert_eq!((trace.connections.len(), trace.more_connections), (LIMIT as usize, 0));
+    let expected = "6 packets were omitted: they belong to TCP connections beyond the first 16384";
+    assert_eq!(trace.remarks, [expected]);
+}
+
 /// An MPA request without private data, CRC or markers.
 pub(super) fn frame() -> Vec<u8> {
     [&b"MPA ID Req Frame"[..], &[0, 1, 0, 0]].concat()

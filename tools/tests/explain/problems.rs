@@ -56,11 +56,11 @@ async fn refusals_of_rpc_and_of_the_transport_are_replies() {
     let (_, text) = output_of_messages(&[call(7, 9, 1)], received).await;
     assert!(text.contains("NFSv9 procedure 1  xid 0x00000007"), "{text}");
     assert!(
-        text.contains("! reply refused: the server supports only versions 3 to 3 of the program"),
+        text.contains("! reply rejected: the server supports only versions 3 to 3 of the program"),
         "{text}"
     );
     let (_, text) = output_of_messages(&[call(7, 3, 99)], received).await;
-    assert!(text.contains("! reply refused: the server does not provide the procedure"), "{text}");
+    assert!(text.contains("! reply rejected: the server does not provide the procedure"), "{text}");
     let (_, text) = output_of_messages(&[words(&[7, 2, 32, 0, 0, 0, 0])], received).await;
     assert!(text.contains("neither a call nor a reply: version 2 of RPC-over-RDMA"), "{text}");
     // Two Read chunks in an invalid order.
@@ -95,6 +95,6 @@ async fn a_refused_connection_is_shown() {
     let trace = read(std::fs::File::open(&path).unwrap()).unwrap();
     let text = super::text(&trace, rpcrdma_tools::explain::Selection::default());
     assert!(text.contains("client [::1]:"), "{text}");
-    assert!(text.contains("! MPA reply: refused"), "{text}");
+    assert!(text.contains("! MPA reply: rejected"), "{text}");
     assert!(text.contains("private data of 5 bytes, not RFC 8797's"), "{text}");
 }

@@ -73,7 +73,7 @@ impl Reporting {
         let shown = shown.as_slice();
         print_error(&match self.message_format {
             Form::Human => {
-                let text = diag::render(shown, sources, self.has_colour());
+                let text = diag::render(shown, sources, self.has_color());
                 format!("{text}\n{}", summary(count, hidden, shown))
             }
             Form::Short => diag::short(shown, sources) + &summary(count, hidden, shown),
@@ -102,7 +102,7 @@ impl Reporting {
         if denied { Diagnostic { severity: Severity::Error, ..found } } else { found }
     }
 
-    fn has_colour(&self) -> bool {
+    fn has_color(&self) -> bool {
         let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
         match self.color {
             ColorChoice::Always => true,

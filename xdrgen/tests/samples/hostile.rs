@@ -60,7 +60,7 @@ fn a_list_may_be_long() {
 }
 
 #[test]
-fn missing_files_are_named() {
+fn invalid_encodings_are_rejected() {
     assert!(matches!(rejected::<ByEnum>(&words(&[17, 0])), ErrorKind::UnknownEnum { value: 17, .. }));
     assert!(matches!(
         rejected::<ByUnsigned>(&words(&[8, 0])),

@@ -18,7 +18,7 @@ mod version_3 {
     use rfc1813::{Dirlist3, Getattr3Res, NfsFh3, PostOpAttr};
 
     #[test]
-    fn missing_files_are_named() {
+    fn invalid_encodings_are_rejected() {
         assert!(matches!(rejected::<Getattr3Res>(&words(&[3])), ErrorKind::UnknownEnum { value: 3, .. }));
         assert_eq!(rejected::<PostOpAttr>(&words(&[2])), ErrorKind::BadBool(2));
         assert_eq!(rejected::<NfsFh3>(&words(&[65])), ErrorKind::TooLong { len: 65, max: 64 });
@@ -44,7 +44,7 @@ macro_rules! version_4 {
             use ::$($path::)*{Compound4Args, Dirlist4, NfsArgop4, NfsFh4};
 
             #[test]
-            fn missing_files_are_named() {
+            fn invalid_encodings_are_rejected() {
                 let kind = rejected::<NfsArgop4>(&words(&[9999]));
                 assert!(matches!(kind, ErrorKind::UnknownEnum { value: 9999, .. }), "{kind:?}");
                 assert_eq!(rejected::<Dirlist4>(&words(&[2])), ErrorKind::BadBool(2));

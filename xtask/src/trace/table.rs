@@ -96,10 +96,10 @@ const HEAD: &str = "\
 Written by `cargo xtask trace --table` from the files next to it and from the tests that name rules; do not edit.
 The rules are paraphrased; their documents are authoritative.
 
-- **met**: the code obeys it, and the named tests fail otherwise.
+- **met**: the code follows the rule, and the named tests fail otherwise.
 - **excepted**: the code deviates from it on purpose.
 - **not applicable**: it does not apply to this project.
-- **missing**: the code does not obey it yet, or no test shows it.
+- **missing**: the code does not follow the rule yet, or no test verifies it.
 
 | Source | Met | Excepted | Not applicable | Missing |
 |---|---|---|---|---|

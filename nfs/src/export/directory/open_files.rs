@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_connections_are_closed() {
+    fn idle_descriptors_are_closed() {
         let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
         let (_, idle) = files.keep(&kept, 0, None);
         let (stat, used) = files.keep(&kept, 1, None);

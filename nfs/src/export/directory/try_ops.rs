@@ -289,7 +289,7 @@ mod tests {
                 assert!(export.try_write(&caller, of, 0, &one, Stability::Unstable).is_none());
             }
             let held = export.locks.one(export.identity(&handle).unwrap().0);
-            assert!(write(0, &one, Stability::Unstable).is_none(), "another process changes the file");
+            assert!(write(0, &one, Stability::Unstable).is_none(), "another call holds the file's lock");
             drop(held);
             assert!(fs::read(dir.path().join("file")).unwrap() == expected);
         }

@@ -276,7 +276,11 @@ impl IwarpConnection {
         debug!(?expired, peer = ?self.info.peer, "deadline");
         match expired {
             Expired::Silent => self.stream.probe(),
-            Expired::Sending => self.end(CloseReason::Timeout("the peer accepts no data".to_owned())),
+            Expired::Sending => {
+                self.end(CloseReason::Timeout(
+                    "the peer accepts no data, or accepts it too slowly".to_owned(),
+                ));
+            }
             Expired::Receiving => {
                 self.end(CloseReason::Timeout(
                     "waiting for the rest of a message or an RDMA Read Response".to_owned(),
