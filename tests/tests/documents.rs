@@ -34,7 +34,7 @@ fn documents_have_the_form_of_an_rfc() {
     }
 }
 
-/// The RFCs whose rules are in `specs/requirements/`.
+/// The RFCs in which each section with a requirement must have a rule in `specs/requirements/`.
 const IMPLEMENTED: [u32; 10] = [4506, 5040, 5041, 5044, 5531, 6581, 8166, 8167, 8267, 8797];
 
 #[test]

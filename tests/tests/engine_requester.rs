@@ -17,7 +17,7 @@ use rpcrdma_runtime::wire::rdma::{
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed};
 
-/// The actions of a requester, and the memory that it advertises.
+/// A requester, the calls that it has sent, and the memory that it advertises.
 struct Peer {
     requester: Requester,
     sent: VecDeque<Bytes>,

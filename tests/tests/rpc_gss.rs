@@ -192,7 +192,7 @@ async fn a_long_token_uses_a_long_call_and_a_reply_chunk() {
     echo(&secure, &args(10, 10, 10)).await.unwrap();
 }
 
-/// Modifies messages in transit.
+/// A function that modifies a message in transit.
 type Change = Box<dyn FnMut(Vec<u8>) -> Vec<u8> + Send>;
 
 /// Passes calls to services without a network. It records the calls, and can change calls and replies.

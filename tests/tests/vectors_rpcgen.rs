@@ -66,7 +66,7 @@ fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, 
 
 type Check = fn(&str, &Bytes);
 
-/// Checks each vector of each type, and returns their number. Fails if a type has fewer than four.
+/// Checks each vector of each type, and returns their number. Panics if a type has fewer than four vectors.
 fn check_all(document: &str, types: &[(&str, Check)]) -> usize {
     let vectors = vectors(document);
     let mut listed: Vec<&str> = types.iter().map(|(name, _)| *name).collect();

@@ -144,8 +144,8 @@ fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     cut.chain(marks).collect()
 }
 
-/// Makes a call after each message. Its reply shows that the connection continues and that a dropped message
-/// has no answer.
+/// Makes a call after each message. The reply to this call shows that the connection continues and that a
+/// dropped message gets no answer.
 async fn run<P: Provider>() {
     let link = Link::of_table();
     let (local, peer) = P::connect(&link).await;

@@ -401,7 +401,7 @@ async fn filled<C: Connection>(raw: &mut Raw<C>, offered: &WriteChunk, used: &Wr
     filled.into()
 }
 
-/// Returns the result of a reply without chunks.
+/// Decodes a reply without chunks: its result, or its error.
 pub(crate) fn result_of(reply: &Bytes) -> Result<Res, ReplyError> {
     let (_, payload) = decode_reply(reply, &MessageLimits::default()).expect("a reply");
     result(&Received::unreduced(payload))

@@ -66,14 +66,14 @@ impl Reply {
         self.message(self.returned.clone(), &self.stream)
     }
 
-    /// The valid reply with changed lists.
+    /// Encodes the valid reply with changed lists.
     fn with(&self, change: impl FnOnce(&mut ChunkLists)) -> Bytes {
         let mut lists = self.returned.clone();
         change(&mut lists);
         self.message(lists, &self.stream)
     }
 
-    /// A call in the backward direction, with chunks.
+    /// Encodes a backward call with these chunk lists.
     fn backward(&self, lists: ChunkLists) -> Bytes {
         self.message(lists, &words(&[self.xid, 0, 2, 0, 0, 0, 0, 0, 0, 0]))
     }

@@ -105,7 +105,7 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
     }
 }
 
-/// The completed RDMA Reads of `work_on`.
+/// The number of completed RDMA Reads in `work_on`.
 static READS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the kernel's resource counts for all devices: PDs, CQs, QPs, CM IDs, contexts and MRs.
@@ -142,7 +142,7 @@ async fn connections_are_cut_in_every_state() {
         let options = VerbsOptions { windows, ..options };
         let (local_polls, peer_polls) = (round / 4 % 8, round / 8 % 6);
         let local = async {
-            // Some connections are dropped during the setup, most of them later.
+            // Some connections are dropped during the setup, but most later.
             let polls = if round % 4 == 0 { local_polls } else { usize::MAX };
             let local = cut_after(polls, connect(address, b"", RECEIVE, &options)).await;
             if let Some(Ok(local)) = local {
