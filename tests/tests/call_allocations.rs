@@ -1,4 +1,4 @@
-//! Counts the allocations of a call over iWARP in steady state, of client and server together.
+//! Allocations of client and server over iWARP: of calls in steady state, idle connections and long data.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::future::ready;
