@@ -36,7 +36,7 @@ struct Client {
     next_handle: u32,
     /// The reason for a requested close.
     closing: Option<CloseReason>,
-    /// Pending connection attempts.
+    /// The number of pending connection attempts.
     connects: u32,
     done: Vec<(CallId, Result<IncomingReply, TransportError>)>,
     disconnected: u32,
@@ -62,7 +62,7 @@ impl Client {
         }
     }
 
-    /// A connected session without jitter in its delays.
+    /// Returns a connected session without jitter in its delays.
     fn connected() -> Self {
         let mut client = Client::new(policy());
         client.connect(1024);

@@ -283,7 +283,7 @@ impl Conversation {
         self.poll_events() || moved
     }
 
-    /// Moves actions and completions between engine and stream.
+    /// Moves actions and completions between the engines and the streams. Returns false if there are none.
     fn exchange(&mut self, streams: &mut [Stream; 2]) -> bool {
         let [left, right] = streams;
         let mut moved = false;
@@ -379,7 +379,7 @@ fn cut_everywhere(framing: Framing) {
         .collect();
     assert!(traffic[0].read_chunks > 0 && traffic[1].write_bytes >= 1200, "{traffic:?}");
     assert!(uncut.sent.iter().all(|octets| *octets > 1500), "{:?}", uncut.sent);
-    // The frequency of each pair: the number of replies, and the number of executed calls without a reply.
+    // The frequency of each pair of the number of replies and the number of executed calls without a reply.
     let mut seen = BTreeMap::<(usize, usize), u32>::new();
     for from in [LEFT, RIGHT] {
         for at in 0..uncut.sent[from] {

@@ -158,7 +158,7 @@ async fn every_size_around_the_threshold() {
     }
 }
 
-/// RFC 8166 section 8.2.2.1 requires this for NFS.
+/// Some NFS clients create contexts over TCP and use them over RDMA (RFC 8166 section 8.2.2.1).
 #[tokio::test]
 async fn a_context_created_over_tcp_is_valid_over_rdma() {
     let (services, gss, _) = gss_services(GssServerOptions::default());

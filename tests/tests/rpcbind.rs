@@ -96,7 +96,7 @@ impl Service for SmallRpcbind {
     }
 }
 
-/// Runs an rpcbind with these versions.
+/// Runs an rpcbind with these versions. Returns its registrations and a client.
 async fn run(versions: &[u32]) -> (Table, Rpcbind) {
     let table = Table::default();
     let mut services = Services::new();
@@ -169,7 +169,7 @@ async fn ipv6_has_a_separate_netid() {
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), None);
 }
 
-/// An rpcbind answers GETADDR for the transport of the query, so a client cannot use it for RDMA.
+/// An rpcbind answers GETADDR for the transport of the query, so a client cannot use GETADDR for RDMA.
 #[tokio::test]
 async fn tcp_and_rdma_are_distinguished() {
     for versions in [&[3, 4][..], &[3]] {

@@ -138,7 +138,7 @@ fn bad_chunks() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::BadReply)).to_vec()
 }
 
-/// The chunks are valid, but do not match the result.
+/// Replies whose chunks are valid, but do not match the result.
 fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     let cases: [(&str, MakeReply); 3] = [
         ("R188 items inline although Write chunks are free", |reply| {

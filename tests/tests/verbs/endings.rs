@@ -27,7 +27,7 @@ async fn data_sent_before_the_close_arrives() {
     }
 }
 
-/// Polls a future at most this many times, and then drops it.
+/// Polls a future at most `polls` + 1 times, and then drops it. Returns the future's output, if any.
 async fn cut_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let mut left = polls;
@@ -115,7 +115,7 @@ async fn resources() -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// After 200 connections, no kernel resources are left, although this process continues.
+/// 200 connection attempts leave no additional kernel resources, although this process continues.
 #[tokio::test]
 async fn connections_are_cut_in_every_state() {
     let Some(at) = device() else { return };
