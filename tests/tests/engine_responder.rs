@@ -107,7 +107,7 @@ impl Peer {
         self.collect();
     }
 
-    /// Takes the only sent message.
+    /// Takes the only sent message and decodes its header.
     fn answer(&mut self) -> (Header, Bytes, Option<u32>) {
         assert_eq!(self.sent.len(), 1, "exactly one message");
         let (message, invalidate) = self.sent.pop_front().expect("one");
