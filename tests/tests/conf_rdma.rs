@@ -146,7 +146,7 @@ fn r302_a_client_without_ird_gets_no_rdma_reads() {
     assert!(answered_err_chunk(&mut none));
     none.handle_completion(received(0));
     assert!(matches!(none.poll_event(), Some(ResponderEvent::Call(_))));
-    // The client configures the connection while the server reads a call.
+    // The client configures the connection while the server reads the chunks of a call.
     let mut late = responder(Some(PeerLimits { inline: 1024, reads: 1 }));
     late.handle_completion(received(3));
     assert_eq!(reads(&mut late), 1);

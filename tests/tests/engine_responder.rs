@@ -367,8 +367,8 @@ fn one_call_may_exceed_the_bound_on_fetched_bytes() {
     assert_eq!(peer.serve_read().handle, 2, "a dropped call releases its bytes");
 }
 
-/// Ends the connection by a Terminate from the requester's provider. Returns the XIDs of the calls that may be
-/// the cause.
+/// Ends the connection by a Terminate from the requester's provider. Returns the XIDs of the calls that may
+/// be the cause.
 fn suspects(mut peer: Peer) -> Vec<u32> {
     let reason = CloseReason::Terminated { layer: 1, etype: 1, code: 1 };
     peer.responder.handle_completion(Completion::Closed { reason, returned: Vec::new() });

@@ -85,7 +85,7 @@ struct Counts {
     write_chunks: u32,
     position_zero: u32,
     reply_chunks: u32,
-    /// Chunks with more than one segment.
+    /// Calls with a chunk of more than one segment.
     segmented: u32,
 }
 

@@ -117,7 +117,7 @@ async fn h06_h07_h09_invalid_read_requests() {
         let answer = rest(raw).await;
         assert_eq!((is_rejection(&answer), answer.is_empty()), (rejected, !rejected), "{octets:?}");
         if octets == good_request(0x8000 | 1, 0) {
-            // The reply has the peer-to-peer flag, IRD 128, the flags for RDMA Write and RDMA Read, and ORD 16.
+            // The peer-to-peer flag, IRD 128, the flags for RDMA Write and RDMA Read, and ORD 16.
             assert_eq!(answer[20..24], [0x80, 128, 0xc0, 16], "R721");
         }
     }

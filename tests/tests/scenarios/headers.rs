@@ -125,7 +125,8 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// A header with an entry in each list, truncated after each word, and with each list discriminator changed.
+/// Copies of a header with an entry in each list: truncated at each word, or with one list discriminator
+/// changed. Each copy has its response.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };
