@@ -144,7 +144,7 @@ impl Default for FabricConfig {
 pub struct Fabric(Arc<Mutex<Net>>);
 
 impl Fabric {
-    /// Creates a fabric and its left and right end.
+    /// Creates a fabric and its left and right ends.
     #[must_use]
     pub fn pair(config: FabricConfig) -> (Fabric, End, End) {
         let [left, right] = &config.ends;

@@ -120,7 +120,7 @@ impl SessionRequester for Pair {
     }
 }
 
-/// The server's duplicate-request cache. The number of the connection and the call's key address a reply.
+/// The server's duplicate-request cache. A waiter is the number of a connection and the key of a call on it.
 type Cache = Duplicates<(u64, CallKey)>;
 
 fn cache() -> Cache {

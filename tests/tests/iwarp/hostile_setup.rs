@@ -48,7 +48,7 @@ async fn h02_an_endless_request_times_out() {
     trickle.await.unwrap();
 }
 
-/// Each part arrives within the time limit, but the complete request does not.
+/// Each part takes less than the time limit, but the complete request takes longer.
 ///
 /// Requirement: R460, R462
 #[tokio::test]

@@ -125,8 +125,8 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// Copies of a header with an entry in each list: truncated at each word, or with one list discriminator
-/// changed. Each copy has its response.
+/// Headers with an entry in each list, truncated at each word or with one list discriminator changed, and the
+/// response to each.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };
