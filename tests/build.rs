@@ -1,6 +1,6 @@
-//! Compiles the protocols of `specs/` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`. The list
-//! of types comes from the emitted code, so it is complete. Also compiles the programs of `tests/backward/`
-//! and of two guides.
+//! Compiles the documents in `PROTOCOLS` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`. The
+//! list of types comes from the emitted code, so it is complete. Also compiles the programs of
+//! `backward/notices.x` and of two guides.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -48,8 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     GUIDES.iter().try_for_each(|(file, document, part)| guide(Path::new(&out), file, document, part))
 }
 
-/// Guides that show a document and its binding: the guide, the document's file name, and a text in the
-/// document.
+/// Guides that show a document and its binding: the guide, the document's file name, and a text that only the
+/// document's block contains.
 const GUIDES: &[(&str, &str, &str)] = &[
     ("../docs/getting-started.md", "kv.txt", "\n/// "),
     ("../docs/callbacks.md", "watches.x", "\nprogram WATCHES"),
@@ -74,8 +74,8 @@ fn guide(out: &Path, guide: &str, document: &str, part: &str) -> Result<(), Box<
     Ok(())
 }
 
-/// Returns the types that have an encoding. Each of several documents has a module, but a single document has
-/// none. Nested modules contain clients and servers and are ignored.
+/// Returns the names of the types with an encoding. Each of several documents has a module, but a single
+/// document has none. Nested modules contain clients and servers and are ignored.
 fn types(code: &str, several: bool) -> Vec<String> {
     let (indent, mut module, mut found) = (if several { "    " } else { "" }, String::new(), Vec::new());
     for line in code.lines() {

@@ -259,7 +259,7 @@ fn borrowed_data_can_be_stored_and_borrowed_again() {
     assert_eq!(format!("{:?}", ArrayRef::<u32>::new(&[1, 2])), "[1, 2]");
 }
 
-/// Plain data between owned data that arrived by RDMA.
+/// Borrowed plain data around owned data that may arrive by RDMA.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Mixed<'a> {
     before: StringRef<'a>,

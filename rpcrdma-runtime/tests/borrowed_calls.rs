@@ -62,7 +62,7 @@ impl borrowed::BorrowedProcedure for BorrowedNames {
     }
 }
 
-/// Returns the length of a blob's data. The caller owns the data, so the data uses a Read chunk.
+/// A procedure that returns the length of a blob's data. The caller owns the data, so it uses a Read chunk.
 struct Measure;
 
 impl Procedure for Measure {
@@ -118,7 +118,7 @@ impl Service for BorrowingServer {
     }
 }
 
-/// Calls every procedure with borrowed data, and compares the results.
+/// Calls ECHO_BLOB and ECHO_NAMES with borrowed data, and checks the results.
 async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
     for len in [3, 100_003] {
         let owned = blob(5, len);

@@ -1,4 +1,4 @@
-//! Retransmitted calls over real connections: the server runs each call once.
+//! Retransmitted calls over real connections: a server with a cache runs each cached call once.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 use std::future::{Future, poll_fn};
@@ -34,7 +34,7 @@ use tokio::task::{self, JoinHandle};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// The data to return, and unused data.
+/// The lengths of the data to return, and unused data.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Args {
     item: u32,
@@ -67,7 +67,7 @@ const BACK: u32 = 5;
 struct Counter {
     runs: Arc<AtomicU32>,
     gate: Arc<Gate>,
-    /// The task in which each call ended.
+    /// The task in which each successful call ended.
     tasks: Arc<Mutex<Vec<task::Id>>>,
 }
 
@@ -349,7 +349,7 @@ async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions()
     let mut third = fixture.peer().await;
     second.submit(1, GATE, &slow, 1024);
     third.submit(1, GATE, &slow, 1024);
-    // Lets the retransmissions arrive while the call runs. Later retransmissions would get the cached reply.
+    // Let the retransmissions arrive while the call runs. Later retransmissions would get the cached reply.
     for peer in [&mut second, &mut third] {
         tokio::select! {
             event = peer.event() => panic!("{event:?}"),
@@ -366,8 +366,8 @@ async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions()
     fixture.end().await;
 }
 
-/// Writing to a Reply chunk that is longer than its memory closes the connection. A retransmission would
-/// close every later connection, too.
+/// Writing to a Reply chunk that is longer than its memory closes the connection. A retransmission would also
+/// close the next connection.
 #[tokio::test]
 async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -507,7 +507,7 @@ async fn a_reply_that_is_too_long_is_not_cached() {
     let options = DuplicateOptions { limits, ..DuplicateOptions::default() };
     let fixture = Fixture::new(Some(DuplicateCache::new(options))).await;
     let mut peer = fixture.peer().await;
-    // The reply has 24 bytes of header, the count and two lengths.
+    // A header of 24 bytes, the count, two lengths and an item of 964 bytes make 1,000 bytes.
     for (xid, item, runs) in [(1, 964, 1), (2, 965, 2)] {
         let before = fixture.counter.runs();
         for _ in 0..2 {
@@ -581,7 +581,7 @@ async fn one_server_shares_its_cache_between_two_acceptors() {
 }
 
 /// The server closes a busy connection of one address for a connection of another address.
-#[cfg(target_os = "linux")] // the other address of the loopback interface
+#[cfg(target_os = "linux")] // Linux has 127.0.0.2 without configuration
 #[tokio::test]
 async fn a_call_outlives_its_connection_that_made_room_for_another() {
     let fixture = Fixture::with(ServerOptions { max_connections: 2, ..ServerOptions::default() }).await;

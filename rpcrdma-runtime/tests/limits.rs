@@ -210,7 +210,7 @@ async fn connected(stats: &ServerStats, connections: u64) {
     timeout(WAIT, waiting).await.unwrap();
 }
 
-/// Longer than the idle limit of clients, so that usually the client closes first.
+/// The limit exceeds the idle limit of clients, so usually the client closes first.
 #[test]
 fn servers_close_connections_that_are_idle_for_six_minutes() {
     let minutes = Duration::from_secs(6 * 60);
@@ -272,7 +272,7 @@ impl Service for Long {
 /// The idle limit of [`serve_long`].
 const IDLE: Duration = Duration::from_millis(200);
 
-/// Returns a connection to a server of [`Long`], and a call as a record.
+/// Starts a server of [`Long`]. Returns a connection to the server, and a call as a record.
 async fn serve_long() -> (tokio::net::TcpStream, Vec<u8>) {
     let options = TcpServerOptions { idle: Some(IDLE), ..TcpServerOptions::default() };
     let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().service(Long);
@@ -396,7 +396,7 @@ async fn a_stopping_server_waits_only_for_the_drain_timeout() {
     assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
 }
 
-/// The queue of the listener is full, so it does not respond.
+/// The queue of the listener is full, so connection attempts get no response.
 #[tokio::test]
 async fn connecting_times_out() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();

@@ -77,7 +77,7 @@ async fn sizes_around_every_threshold_round_trip() {
     let traffic = fixture.last();
     assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 1_048_579));
     assert_eq!((traffic.write_chunks, traffic.write_bytes), (1, 1_048_579));
-    // Tries every size, so that each direction has a message of exactly the threshold.
+    // Try all lengths of whole words, so that each direction has a message of exactly the threshold.
     let mut longest = (0, 0);
     for len in (800..1000).step_by(4) {
         let sent = Names { names: vec!["n".repeat(len).as_str().into()] };
@@ -212,7 +212,7 @@ async fn calls_fail_once_when_the_server_is_lost_without_reconnection() {
 async fn a_call_without_a_reply_closes_only_its_own_connection() {
     let config = config(4096);
     let client = ClientOptions { config, timeout: Duration::from_millis(200), ..ClientOptions::default() };
-    // A server with a duplicate-request cache completes this call.
+    // A stopping server with a duplicate-request cache waits for this call until the drain timeout.
     let drain = Duration::from_millis(100);
     let fixture = start(ServerOptions { config, drain, ..ServerOptions::default() }, client).await;
     let patient = fixture.client.with_timeout(Duration::from_secs(20));
@@ -276,7 +276,7 @@ async fn h72_connections_beyond_the_limit_wait() {
     server.abort();
 }
 
-/// A second server has the same address. The private data of the first server no longer applies.
+/// Each server has the address of the previous server, whose private data no longer applies.
 #[tokio::test]
 async fn r293_a_new_connection_uses_its_own_private_data() {
     let mut address = "127.0.0.1:0".to_owned();

@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_secs(30);
 /// The size of a reply in bytes.
 const LONG: u32 = 4 << 20;
 
-/// Answers each call with 4 MiB.
+/// Replies to each call with 4 MiB.
 struct Files;
 
 impl Service for Files {
@@ -49,7 +49,7 @@ impl Service for Files {
     }
 }
 
-/// Serves over TCP, and over RDMA, with one budget.
+/// Starts servers over TCP and over RDMA with one budget. Returns their addresses.
 async fn serve(memory: &MemoryBudget) -> (SocketAddr, SocketAddr) {
     let gate = GateServer::new(true);
     let options = TcpServerOptions { memory: memory.clone(), ..TcpServerOptions::default() };

@@ -114,7 +114,7 @@ fn check_all_sinks<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]
 fn twenty_four_levels_of_fixed_size() {
     let value = levels!(value!(0, [7, 8], fixed:));
     check_all_sinks(&value, &words([0, 7, 0, 8]));
-    // Elements of an array are written beyond its current end.
+    // The elements of an array are written beyond the current end of the writer.
     check_all_sinks(
         &vec![value.clone(), value],
         &[&[0, 0, 0, 2], &words([0, 7, 0, 8])[..], &words([0, 7, 0, 8])].concat(),

@@ -42,7 +42,7 @@ async fn a_killed_and_restarted_server_loses_no_call() {
     let client = Client::connect_with(server.address, options()).await.unwrap();
     // The first reply grants more than one credit.
     assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1);
-    // These calls have memory that the server reads and writes.
+    // Some of these calls have memory that the server reads and writes.
     let _server = kill_twice::<Server>(server, &client, 20, 1).await;
     assert_eq!(client.call::<EchoSleep>(&2).await.unwrap(), 2);
 }
@@ -87,7 +87,7 @@ async fn an_unreachable_server_is_reported_after_the_timeout() {
     assert!(matches!(error, CallError::Transport(TransportError::Unreachable(_))), "{error}");
 }
 
-/// A client over iWARP, and the number of its connections.
+/// Returns a client over iWARP, and the number of its connection attempts.
 fn counted(address: SocketAddr, options: ClientOptions) -> (Client, Arc<AtomicU32>) {
     let made = Arc::new(AtomicU32::new(0));
     let (count, config) = (made.clone(), options.config);

@@ -87,7 +87,7 @@ async fn dropped_and_unrepeatable_calls_are_not_retransmitted() {
     drop(server);
 }
 
-/// Reads a call and answers it with 9.
+/// Reads a call and replies with the result 9.
 async fn answer(socket: &mut TcpStream) {
     let mut request = [0; 44];
     timeout(WAIT, socket.read_exact(&mut request)).await.unwrap().unwrap();

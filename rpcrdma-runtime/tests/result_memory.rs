@@ -37,8 +37,8 @@ fn memory(capacity: usize) -> (BytesMut, *const u8) {
 
 type Echoed = Result<Blob, CallError>;
 
-/// Checks that results of several sizes are in the memory of `client`, which starts at `place` and has `LEN`
-/// bytes.
+/// Checks that results of several sizes are in the supplied memory of `LEN` bytes at `place`. Also checks the
+/// errors for unsuitable memory.
 async fn check_results(client: &impl Caller<Echo, Error = CallError>, place: *const u8) {
     for len in [LEN, 1, 100, 5000, LEN] {
         let sent = blob(7, len);

@@ -127,7 +127,7 @@ async fn a_peer_cannot_fill_the_log_with_warnings() {
     let log = log();
     let (addresses, serving) = serve_both().await;
     let client = Client::connect(addresses[0]).await.unwrap();
-    // Sizes that no other test uses.
+    // No other test uses these sizes.
     let (call, names) = (blob(7, 10 << 20), Names { names: vec!["n".repeat(9500).as_str().into()] });
     for _ in 0..CALLS {
         client.call::<EchoBlob>(&call).await.unwrap_err();
@@ -154,7 +154,7 @@ async fn a_peer_cannot_fill_the_log_with_warnings() {
     serving.abort();
 }
 
-/// The attributes that both spans of a call have.
+/// The attributes with the same value in both spans of a call.
 const SHARED: [&str; 8] = [
     "rpc.system",
     "onc_rpc.program.number",
@@ -166,7 +166,7 @@ const SHARED: [&str; 8] = [
     "rpcrdma.chunks",
 ];
 
-/// Returns the client's span and the server's span of the call of a procedure to a server.
+/// Returns the client's span and the server's span of the only call of a procedure to this server.
 fn spans_of(log: &Log, procedure: u32, server: SocketAddr) -> [String; 2] {
     let text = log.text();
     let closed = |line: &&str| line.contains("rpcrdma_runtime::calls: close");
@@ -213,13 +213,13 @@ async fn spans_of_a_call_have_equal_attributes_on_client_and_server() {
     let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
     let addresses = server.local_addrs().unwrap();
     let serving = tokio::spawn(server.run(std::future::pending()));
-    // Over RDMA, there are the Read chunk of the arguments and the Write chunk of the results.
+    // Over RDMA, the arguments have a Read chunk and the results a Write chunk.
     check_spans(Client::connect(addresses[0]).await.unwrap(), addresses[0], ["10000", "2"]).await;
     check_spans(TcpClient::connect(addresses[1]).await.unwrap(), addresses[1], ["0", "0"]).await;
     serving.abort();
 }
 
-/// A handler that waits becomes a task, and a call that fails has no traffic.
+/// A handler that waits runs as a task, and the server's span of a failed call has no traffic.
 #[tokio::test]
 async fn spans_of_calls_that_wait_or_fail_end_with_them() {
     let log = log();

@@ -85,7 +85,7 @@ async fn a_silent_peer_does_not_delay_the_stop() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(server.run(async { drop(stopped.await) }));
     let silent = tokio::net::TcpStream::connect(address).await.unwrap();
-    // This connection is queued behind the silent one. Its refusal shows that the silent one was accepted.
+    // This connection is queued behind the silent one. Its refusal shows that the server has accepted both.
     let other = tokio::net::TcpStream::connect(address).await.unwrap();
     other.writable().await.unwrap();
     assert!(other.try_write(b"not MPA").is_ok());

@@ -207,7 +207,7 @@ async fn invalid_input_closes_only_its_own_connection() {
         ("not finished", unfinished),
     ] {
         let mut socket = TcpStream::connect(running.address).await.unwrap();
-        // Fails if the server has already closed the connection.
+        // The write fails if the server has already closed the connection.
         let _ = socket.write_all(&stream).await;
         assert!(is_closed(&mut socket).await, "{what}");
         assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1, "{what}");

@@ -183,7 +183,7 @@ fn read<T: Xdr>(received: &Received, header: usize) -> Result<T, Error> {
     reader.finish().map(|()| value)
 }
 
-/// Checks that a value round-trips through every reader, and that no truncation is valid.
+/// Checks that a value round-trips through both readers, and that no truncated or longer encoding is valid.
 fn survives<T: Xdr + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> {
     let wire = to_bytes(value).unwrap();
     prop_assert_eq!(wire.len() as u64, encoded_len(value).unwrap());
@@ -283,7 +283,7 @@ proptest! {
 
     #[test]
     fn a_reply_survives_write_chunks(value in compound(), min_item in 0usize..70, unused in 0usize..3) {
-        // The responder uses items in order: an inline item has an empty chunk.
+        // The responder uses the chunks in order, so an inline item has an empty chunk.
         let all = reduced(&value, 0, 1);
         let chunks: Vec<PlacedItem> = all.items.iter().map(|item| {
             let out = item.data.len() >= min_item;
@@ -307,7 +307,7 @@ proptest! {
         placed.sort_by_key(|item| item.position);
         let positioned = Received { stream: stream.clone(), items: Placed::Positioned(placed.clone()) };
         if let Ok(value) = read::<Compound>(&positioned, 0) {
-            // The decoded value equals the stream with the items reinserted.
+            // The decoded value has the length of the stream with the items reinserted.
             let used: Vec<Item> = placed.into_iter().filter(|item| !item.data.is_empty()).collect();
             let lengths_hold = used.iter().all(|item| item.data.len() % 4 == 0);
             if lengths_hold {

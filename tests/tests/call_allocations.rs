@@ -1,4 +1,4 @@
-//! Counts the allocations of a call over iWARP in steady state, of client and server together.
+//! Allocations of client and server over iWARP: of calls in steady state, idle connections and long data.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::future::ready;
@@ -23,7 +23,7 @@ const WRITE: u32 = 7;
 /// The number of calls before the measurement, and the number of measured calls.
 const CALLS: u32 = 256;
 
-/// A server of NFS version 3 with one file.
+/// An NFSv3 service with one file.
 struct File(Bytes);
 
 impl Service for File {
@@ -64,7 +64,7 @@ impl File {
     }
 }
 
-/// Checks that the data is what [`writing_reads_all_segments_into_one_region`] sends.
+/// Checks the data from [`writing_reads_all_segments_into_one_region`] and returns a successful result.
 fn written(args: &Write3Args) -> Write3Res {
     assert!(args.data.len() == args.count as usize && args.data.iter().all(|octet| *octet == 9));
     Write3Res::Nfs3Ok(Write3Resok {
@@ -79,7 +79,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Starts a server on the current runtime.
+/// Starts a server on this runtime.
 fn serve(runtime: &Runtime) -> SocketAddr {
     runtime.block_on(async {
         // Like NFS servers, this server caches no replies of idempotent procedures.
@@ -94,7 +94,7 @@ fn serve(runtime: &Runtime) -> SocketAddr {
     })
 }
 
-/// Connects a client to a server on the same thread.
+/// Starts a server and connects a client on the same thread.
 fn connected() -> (Runtime, nfs_v3::Client<Client>) {
     let runtime = runtime();
     let address = serve(&runtime);
@@ -102,7 +102,7 @@ fn connected() -> (Runtime, nfs_v3::Client<Client>) {
     (runtime, nfs_v3::Client(client))
 }
 
-/// Returns the allocations of one call after the first calls have created tables and buffers.
+/// Returns the average number of allocations of a call after the first calls have created tables and buffers.
 fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) -> f64 {
     let (runtime, client) = connected();
     let calls = || async {
@@ -129,7 +129,7 @@ fn an_idle_connection_holds_at_most_14_kib_of_the_server() {
     let server = runtime();
     let address = serve(&server);
     let (connected_clients, mut clients) = mpsc::unbounded_channel();
-    // Allocations are counted per thread.
+    // `measure` counts the allocations of its own thread only, so the clients run on another thread.
     let other = std::thread::spawn(move || {
         let runtime = runtime();
         for _ in 0..=CONNECTIONS {

@@ -1,4 +1,5 @@
-//! Decoding the most frequent messages of NFSv3 does not allocate. A listing allocates once.
+//! Decoding the most frequent messages of NFSv3 does not allocate. Decoding a listing and encoding allocate
+//! once.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 /// The messages that the benchmark of the codec measures.

@@ -27,7 +27,8 @@ fn message(body: Body) -> Header {
     Header { xid: 0x1234_5678, credits: 32, body }
 }
 
-/// Checks that the header encodes to these words, and that words and payload decode to header and payload.
+/// Checks that the header encodes to these words, that the words and a payload decode again, and that a
+/// truncated header is rejected.
 fn golden(header: &Header, expected: &[u32]) {
     let encoded = header.clone().encode();
     assert_eq!(encoded, words(expected));
@@ -160,7 +161,7 @@ fn limits_are_exact() {
     assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLarge(too_large));
 }
 
-/// The last valid value and the first invalid one: a position, the end of a segment, the length of a chunk.
+/// The last valid and the first invalid value of a position, the end of a segment, and the length of a chunk.
 #[test]
 fn positions_segments_and_chunks_are_checked_at_their_edge() {
     let at = |length, offset| Segment { handle: 1, length, offset };
@@ -198,7 +199,7 @@ fn a_requester_refuses_what_only_a_call_has() {
     let long = [&message(Body::NoMsg(ChunkLists::default())).encode()[..], b"more"].concat();
     let refused = decode_reply(&long.into(), &limits);
     assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
-    // Another version, RDMA_MSGP and RDMA_DONE.
+    // Replies with another version, RDMA_MSGP or RDMA_DONE are discarded.
     for (version, kind) in [(2, 0), (1, 2), (1, 3)] {
         let refused = decode_reply(&words(&[7, version, 1, kind, 0, 0, 0]), &limits);
         assert!(matches!(refused, Err(ReplyRefusal::Discard(_))), "{version}, {kind}: {refused:?}");

@@ -55,7 +55,7 @@ fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
 }
 
 /// Returns the stream of a reply to this procedure, and the stream encoded again without the data of its
-/// Write chunk.
+/// Write chunk. Returns `None` if the reply is truncated or in a Reply chunk.
 fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
     let (header, payload) = decode_reply_header(bytes, &MessageLimits::default()).ok()?;
     let Body::Msg(lists) = header.body else { return None };

@@ -34,7 +34,8 @@ fn negotiated(threshold: u32) -> Negotiated {
     Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false }
 }
 
-/// Submits a call of `len` bytes to a requester with these limits. Returns its actions and its error.
+/// Submits a call of `len` bytes to a requester with these limits. Returns the requester's actions and the
+/// error of the call, if any.
 fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
     requester.limit(server);
@@ -59,7 +60,7 @@ fn sent_inline(actions: &[Action]) -> Option<usize> {
     }
 }
 
-/// 28 bytes of transport header precede the call.
+/// A transport header of 28 bytes precedes the call.
 #[test]
 fn r301_no_inline_call_exceeds_the_threshold_of_the_server() {
     for size in [100, 512, 1000, 4096] {
@@ -145,7 +146,7 @@ fn r302_a_client_without_ird_gets_no_rdma_reads() {
     assert!(answered_err_chunk(&mut none));
     none.handle_completion(received(0));
     assert!(matches!(none.poll_event(), Some(ResponderEvent::Call(_))));
-    // The client configures the connection while the server reads a call.
+    // The client configures the connection while the server reads the chunks of a call.
     let mut late = responder(Some(PeerLimits { inline: 1024, reads: 1 }));
     late.handle_completion(received(3));
     assert_eq!(reads(&mut late), 1);
@@ -276,7 +277,7 @@ impl vers1::Handler for Fixed {
     }
 }
 
-/// Connects a client and configures it with this reply. Returns it with the traffic of its last call.
+/// Connects a client and configures it with this reply. Returns the client and the traffic of its last call.
 async fn configured(maxcall_sendsize: u32, maxrdmaread: u32) -> (Client, Arc<Mutex<Traffic>>) {
     let reply = ConfigRdmaReply { maxcall_sendsize, align: 512, maxrdmaread };
     let address = serve(vers1::Server(Fixed(reply)), Config::default()).await;

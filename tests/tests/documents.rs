@@ -1,7 +1,7 @@
 //! Checks that the documents in `specs/` have the form of RFCs and the layouts that the RFCs define. Also
 //! checks that the rules in `specs/requirements/` cover the RFCs.
 //!
-//! The comparisons run if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
+//! The tests that compare with RFCs run if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn documents_have_the_form_of_an_rfc() {
     }
 }
 
-/// The RFCs whose rules are in `specs/requirements/`.
+/// The RFCs in which each section with a requirement must have a rule in `specs/requirements/`.
 const IMPLEMENTED: [u32; 10] = [4506, 5040, 5041, 5044, 5531, 6581, 8166, 8167, 8267, 8797];
 
 #[test]
@@ -108,8 +108,8 @@ fn layouts_are_those_of_the_rfcs() {
     }
 }
 
-/// A document, its RFC, and the definitions that differ from the RFC or are absent from it. `specs/README.md`
-/// gives the reasons.
+/// Documents, their RFCs, and the definitions that differ from the RFC or are absent from it.
+/// `specs/README.md` gives the reasons.
 const COMPARISONS: &[(&str, &str, &[&str])] = &[
     (
         "rpcrdma1",

@@ -50,7 +50,7 @@ fn received(message: Bytes) -> Completion {
     Completion::Received { message, invalidated: None }
 }
 
-/// Returns calls with each kind of chunk.
+/// Returns calls, each with another kind of chunk.
 fn with_chunks(xid: u32) -> Vec<Bytes> {
     let read = |position| vec![ReadSegment { position, segment: SEGMENT }];
     let chunk = || WriteChunk(vec![SEGMENT]);
@@ -75,7 +75,7 @@ struct Peers {
     caller: BackwardRequester,
     /// The messages that each peer sent.
     sent: [Vec<Bytes>; 2],
-    /// The events of the client's requester and of the server's backward requester.
+    /// The outcomes of calls at the client's requester and at the server's backward requester.
     done: [Vec<(CallId, Result<Bytes, TransportError>)>; 2],
     /// Unanswered calls, at the server and at the client.
     calls: [Vec<IncomingCall>; 2],

@@ -46,7 +46,7 @@ fn identity_of(caller: CallerId, xid: u32) -> CallIdentity {
     call_of(inline_call(xid, b"arguments"), caller).expect("a call")
 }
 
-/// The caller at an address.
+/// Returns the caller at an address.
 fn at(address: &str) -> CallerId {
     CallerId::Address(address.parse().expect("a valid address"))
 }
@@ -248,7 +248,7 @@ fn the_caller_with_the_most_entries_is_evicted() {
     };
     all(&mut cache, few, &[1, 2], 10);
     all(&mut cache, many, &[95, 96, 97, 98, 99, 100], 10);
-    // A later caller also has a share.
+    // A later caller also gets a share.
     let late = at("10.0.0.3");
     (1..=3).for_each(|xid| cache.answer_to(late, xid, 10));
     assert_eq!(cache.table.kept(), 8);

@@ -17,7 +17,7 @@ use rpcrdma_runtime::wire::rdma::{
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed};
 
-/// The actions of a requester, and the memory that it advertises.
+/// A requester, the calls that it has sent, and the memory that it advertises.
 struct Peer {
     requester: Requester,
     sent: VecDeque<Bytes>,
@@ -115,7 +115,7 @@ impl Peer {
         id
     }
 
-    /// Takes the oldest sent call.
+    /// Takes the oldest sent call and decodes its header.
     fn next_sent(&mut self) -> (Header, Bytes) {
         let sent = self.sent.pop_front().expect("a call");
         assert!(sent.len() <= 1024, "R045");
@@ -314,7 +314,7 @@ fn h75_duplicate_completions_are_ignored() {
     let mut peer = Peer::new();
     let lists = peer.lists(7, offering(7, &[100], Some(2000)));
     assert!(lists.reply.is_some() && peer.exposed.len() == 2);
-    // Completions of a call with another XID, of both regions of this call, and of its Send.
+    // Completions of calls with other XIDs, of both regions of this call, and of its Send.
     let own = |region: u64| Token(7 << 24 | region);
     for token in (0..40).map(Token).chain([own(0), own(1), own((1 << 24) - 1)]) {
         let segment = Segment { handle: 1, length: 9, offset: 0 };

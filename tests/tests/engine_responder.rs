@@ -14,7 +14,7 @@ use rpcrdma_sim::fabric::ReadRegions;
 
 const XID: u32 = 0x0102_0304;
 
-/// The actions of a responder by kind, and the peer's memory.
+/// A responder, its actions by kind, and the regions that its RDMA Reads fill.
 struct Peer {
     responder: Responder,
     receives: u32,
@@ -107,7 +107,7 @@ impl Peer {
         self.collect();
     }
 
-    /// Takes the only sent message.
+    /// Takes the only sent message and decodes its header.
     fn answer(&mut self) -> (Header, Bytes, Option<u32>) {
         assert_eq!(self.sent.len(), 1, "exactly one message");
         let (message, invalidate) = self.sent.pop_front().expect("one");
@@ -367,7 +367,8 @@ fn one_call_may_exceed_the_bound_on_fetched_bytes() {
     assert_eq!(peer.serve_read().handle, 2, "a dropped call releases its bytes");
 }
 
-/// Ends the connection by a Terminate of the requester's provider. Returns the XIDs of the suspected calls.
+/// Ends the connection by a Terminate from the requester's provider. Returns the XIDs of the calls that may
+/// be the cause.
 fn suspects(mut peer: Peer) -> Vec<u32> {
     let reason = CloseReason::Terminated { layer: 1, etype: 1, code: 1 };
     peer.responder.handle_completion(Completion::Closed { reason, returned: Vec::new() });
@@ -413,8 +414,8 @@ fn r178_only_unreceived_reads_and_writes_can_break_a_connection() {
         peer.reply(&call, Message::unreduced(stream(len)));
         peer.sent.clear();
     }
-    // With three credits, the reply to the first call had arrived before the fourth was sent. The second
-    // reply was inline.
+    // With three credits, the first reply had arrived before the fourth call was sent. The second reply was
+    // inline.
     assert_eq!(suspects(peer), [4, 3]);
     let mut reading = Peer::with(Config { credits: 2, ..Config::default() }, 16, false);
     reading.send(with_xid(1, reply_chunk()));

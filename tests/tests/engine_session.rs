@@ -29,13 +29,14 @@ struct Client {
     registration_fails: bool,
     /// Memory that the connection advertises.
     exposed: Vec<(u32, Memory)>,
-    /// True if the next connection's provider has a local fence, and the sinks fenced by it.
+    /// True if the provider of the next connection has a local fence.
     local_fence: bool,
+    /// The handles of the sinks that the session has abandoned.
     abandoned: Vec<u32>,
     next_handle: u32,
     /// The reason for a requested close.
     closing: Option<CloseReason>,
-    /// Pending connection attempts.
+    /// The number of pending connection attempts.
     connects: u32,
     done: Vec<(CallId, Result<IncomingReply, TransportError>)>,
     disconnected: u32,
@@ -61,7 +62,7 @@ impl Client {
         }
     }
 
-    /// A connected session without jitter in its delays.
+    /// Returns a connected session without jitter in its delays.
     fn connected() -> Self {
         let mut client = Client::new(policy());
         client.connect(1024);
@@ -387,7 +388,7 @@ fn a_kept_connection_reconnects_with_backoff_even_without_calls() {
     assert_eq!((client.connects, client.now), (1, Time(MS(100))));
 }
 
-/// Otherwise the caller would repeat the call, assuming that the server did not execute it.
+/// If the call failed as unsent, the caller might repeat it although the server has executed it.
 #[test]
 fn a_sent_call_that_cannot_be_retransmitted_fails_as_sent() {
     let mut client = Client::connected();
@@ -508,7 +509,7 @@ fn an_abandoned_call_without_a_reply_keeps_its_credit_until_its_timeout() {
     client.answer(2);
     assert_eq!(client.replies(), [waits]);
 
-    // The deadlines of completed calls have no effect, however many there are.
+    // The deadlines of completed calls have no effect, even if there are many.
     for xid in 100..400 {
         let id = client.submit(SessionCall { timeout: Some(MS(1000)), ..call(xid) });
         client.cancel(id);

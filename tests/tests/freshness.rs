@@ -17,7 +17,7 @@ fn generated_code_is_up_to_date() {
     }
 }
 
-/// Copies `specs/` and the generated files.
+/// Copies the files of `specs/` to a temporary directory and generates the code there.
 fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a directory");
     let specs = fs::read_dir(workspace().join("specs")).expect("specs/");

@@ -119,7 +119,7 @@ fn poll_once<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Decodes the header, the depths and the private data of a complete frame.
+/// Decodes the header, the depths and the private data of a frame, or returns `None` if it is incomplete.
 fn frame(kind: FrameKind, octets: &[u8]) -> Option<(FrameHeader, ReadDepths, Bytes)> {
     let (head, rest) = octets.split_first_chunk::<{ mpa::HEADER_LEN }>()?;
     let header = FrameHeader::parse(kind, head).expect("a valid frame");
@@ -240,8 +240,8 @@ impl Conversation {
         self.outcome
     }
 
-    /// One peer learns that the stream is cut, and its further output is lost. Later the other peer learns
-    /// of it.
+    /// One peer learns that the stream is cut, and its further output is lost. The other peer learns of the
+    /// cut later.
     fn handle_cut(&mut self) {
         let Cut { from, first, .. } = self.cut.expect("the stream is cut");
         let first = match first {
@@ -255,7 +255,7 @@ impl Conversation {
         }
     }
 
-    /// Runs all parts once. Returns false if there was no progress.
+    /// Runs both peers and the network once. Returns false if there was no progress.
     fn step(&mut self) -> bool {
         let Some(mut streams) = self.streams.take() else { return self.poll_events() };
         let mut moved = self.exchange(&mut streams);
@@ -283,7 +283,7 @@ impl Conversation {
         self.poll_events() || moved
     }
 
-    /// Moves actions and completions between engine and stream.
+    /// Moves actions and completions between the engines and the streams. Returns false if there are none.
     fn exchange(&mut self, streams: &mut [Stream; 2]) -> bool {
         let [left, right] = streams;
         let mut moved = false;
@@ -379,7 +379,7 @@ fn cut_everywhere(framing: Framing) {
         .collect();
     assert!(traffic[0].read_chunks > 0 && traffic[1].write_bytes >= 1200, "{traffic:?}");
     assert!(uncut.sent.iter().all(|octets| *octets > 1500), "{:?}", uncut.sent);
-    // The frequency of each pair: the number of replies, and the number of executed calls without a reply.
+    // The frequency of each pair of the number of replies and the number of executed calls without a reply.
     let mut seen = BTreeMap::<(usize, usize), u32>::new();
     for from in [LEFT, RIGHT] {
         for at in 0..uncut.sent[from] {

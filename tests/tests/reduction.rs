@@ -85,7 +85,7 @@ struct Counts {
     write_chunks: u32,
     position_zero: u32,
     reply_chunks: u32,
-    /// Chunks with more than one segment.
+    /// Calls with a chunk of more than one segment.
     segmented: u32,
 }
 
@@ -123,8 +123,7 @@ impl Variant {
         reader.finish().map(|()| value)
     }
 
-    /// Returns both peers. The inline threshold is the smallest that fits the chunk lists for this many
-    /// items.
+    /// Returns both peers, with an inline threshold that fits the chunk lists for this many items.
     fn pair(&self, items: usize, longest: usize) -> Pair {
         let inline = if items <= 2 { 1024 } else { 4096 };
         let private_data = PrivateData::new(true, inline, inline);
@@ -146,7 +145,7 @@ impl Variant {
     }
 }
 
-/// Checks that an item received by RDMA is the receive buffer itself.
+/// Checks that the decoded value shares the memory of the received chunks.
 fn check_placed<T: Xdr>(variant: &Variant, received: &Received, value: &T) -> Result<(), TestCaseError> {
     let held: HashSet<*const u8> =
         variant.message(0, value, Reducer::new(1)).items.iter().map(|item| item.data.as_ptr()).collect();
@@ -213,8 +212,8 @@ where
     counts.into_inner()
 }
 
-/// Checks that every kind of chunk occurred, and none for types without items. Otherwise the test would show
-/// nothing.
+/// Checks that every kind of chunk occurred if there are items, and that types without items had no Read or
+/// Write chunks.
 fn check_counts(all: &[Counts], types: usize, items: usize) {
     assert_eq!((all.len(), all.iter().filter(|one| one.items).count()), (types, items), "{all:#?}");
     for one in all.iter().filter(|one| !one.items) {

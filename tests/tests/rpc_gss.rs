@@ -158,7 +158,7 @@ async fn every_size_around_the_threshold() {
     }
 }
 
-/// RFC 8166 section 8.2.2.1 requires this for NFS.
+/// Some NFS clients create contexts over TCP and use them over RDMA (RFC 8166 section 8.2.2.1).
 #[tokio::test]
 async fn a_context_created_over_tcp_is_valid_over_rdma() {
     let (services, gss, _) = gss_services(GssServerOptions::default());
@@ -192,7 +192,7 @@ async fn a_long_token_uses_a_long_call_and_a_reply_chunk() {
     echo(&secure, &args(10, 10, 10)).await.unwrap();
 }
 
-/// Modifies messages in transit.
+/// A function that modifies a message in transit.
 type Change = Box<dyn FnMut(Vec<u8>) -> Vec<u8> + Send>;
 
 /// Passes calls to services without a network. It records the calls, and can change calls and replies.

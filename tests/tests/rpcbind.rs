@@ -1,4 +1,4 @@
-//! Registrations with an rpcbind and lookups by clients, over TCP with a small rpcbind of the test.
+//! Registrations with an rpcbind and lookups by clients, mostly with a small rpcbind that the tests run.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::collections::VecDeque;
@@ -51,7 +51,8 @@ impl SmallRpcbind {
         table.len() < before
     }
 
-    /// Returns the address for the transport of the query and ignores the netid, as rpcbind does.
+    /// Returns the address for the transport of the query, or an empty string. Ignores the netid, as rpcbind
+    /// does.
     fn address(&self, mut entry: Rpcb) -> XdrString {
         entry.r_netid = XdrString::from("tcp");
         let table = self.table.lock().unwrap();
@@ -95,7 +96,7 @@ impl Service for SmallRpcbind {
     }
 }
 
-/// Runs an rpcbind with these versions.
+/// Runs an rpcbind with these versions. Returns its registrations and a client.
 async fn run(versions: &[u32]) -> (Table, Rpcbind) {
     let table = Table::default();
     let mut services = Services::new();
@@ -168,7 +169,7 @@ async fn ipv6_has_a_separate_netid() {
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), None);
 }
 
-/// An rpcbind answers GETADDR for the transport of the query, so a client cannot use it for RDMA.
+/// An rpcbind answers GETADDR for the transport of the query, so a client cannot use GETADDR for RDMA.
 #[tokio::test]
 async fn tcp_and_rdma_are_distinguished() {
     for versions in [&[3, 4][..], &[3]] {
@@ -250,7 +251,7 @@ enum Fault {
 /// The faults of the next replies, in order.
 type Faults = Arc<Mutex<VecDeque<Fault>>>;
 
-/// An rpcbind without a duplicate-request cache, behind a relay that loses replies.
+/// Starts an rpcbind without a duplicate-request cache, behind a relay that loses replies.
 async fn faulty_rpcbind() -> (Table, Rpcbind, Faults) {
     let (table, faults) = (Table::default(), Faults::default());
     let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };
@@ -313,7 +314,7 @@ async fn a_registration_without_a_reply_is_removed() {
     let failed = rpcbind.register(&services, Netid::Rdma, address).await;
     assert!(matches!(failed, Err(RpcbindError::Call(_))), "{failed:?}");
     assert!(table.lock().unwrap().is_empty());
-    // A registration is also removed if its caller is dropped.
+    // A registration is also removed if the future of `register` is dropped.
     faults.lock().unwrap().push_back(Fault::Withheld);
     tokio::select! {
         ended = rpcbind.register(&services, Netid::Rdma, address) => panic!("the reply was withheld: {ended:?}"),

@@ -68,7 +68,7 @@ fn arrived(stream: &Bytes, lists: &ChunkLists, from_client: bool) -> Received {
     Received { stream: stream.clone(), items }
 }
 
-/// Returns a sink that reduces items if the message was reduced.
+/// Returns a `Reducer` that reduces items if the message was reduced.
 fn sink(received: &Received) -> Reducer {
     let reduced = match &received.items {
         Placed::None => false,
@@ -78,8 +78,8 @@ fn sink(received: &Received) -> Reducer {
     if reduced { Reducer::new(1) } else { Reducer::disabled() }
 }
 
-/// Checks all messages. Returns the numbers of checked calls, of checked replies and of other messages. These
-/// belong to another program or have their payload in a chunk.
+/// Checks all messages. Returns the numbers of checked calls, of checked replies and of other messages. The
+/// other messages belong to another program or have their payload in a chunk.
 fn check(messages: &[Captured]) -> [usize; 3] {
     let procedures = procedures();
     let mut called: BTreeMap<u32, u32> = BTreeMap::new();

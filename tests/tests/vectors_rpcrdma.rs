@@ -40,7 +40,7 @@ fn reply(message: &Captured) {
     assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
 }
 
-/// Checks the RPC header of a call or a reply in the same way.
+/// Checks that the RPC header of a call or a reply encodes to the bytes from which it was decoded.
 fn check_rpc_header_round_trip(message: &Captured, header: &Header, payload: &Bytes) {
     let (mut reader, mut writer) = (Reader::from_bytes(payload), Writer::new());
     match (&header.body, payload.get(4..8)) {

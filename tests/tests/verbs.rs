@@ -184,7 +184,7 @@ async fn a_rejection_has_its_private_data() {
     }
 }
 
-/// Set for the child process that runs [`a_listener_without_descriptors`].
+/// The environment variable of the child process that runs [`a_listener_without_descriptors`].
 const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 
 /// A process without free descriptors cannot create a channel for a peer, so it rejects the peer. It
@@ -250,7 +250,7 @@ async fn connecting_without_a_listener_fails() {
     assert!(local.is_err(), "{local:?}");
 }
 
-/// Linux's range of ephemeral ports.
+/// The file with Linux's range of ephemeral ports.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// The original port range, which is restored on drop.

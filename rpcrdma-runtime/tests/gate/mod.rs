@@ -34,7 +34,7 @@ impl Procedure for Pass {
     const NAME: &'static str = "GATE_PASS";
 }
 
-/// Delays all replies until the gate opens, and counts waiting calls.
+/// Delays all replies until the gate opens, and counts the calls that arrive.
 #[derive(Clone)]
 pub struct GateServer {
     pub open: Arc<Semaphore>,

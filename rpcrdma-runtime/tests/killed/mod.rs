@@ -63,7 +63,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Serves at an address, with an open or a closed gate.
+    /// Starts a server at an address, with an open or a closed gate.
     pub async fn at<T: Transport>(address: SocketAddr, open: bool) -> Self {
         let gate = GateServer::new(open);
         // The previous server may still occupy the address for a moment.
@@ -78,7 +78,7 @@ impl Running {
         Running { address, gate, task: tokio::spawn(async move { running.await.unwrap() }) }
     }
 
-    /// Serves at any free port.
+    /// Starts a server at any free port.
     pub async fn anywhere<T: Transport>(open: bool) -> Self {
         Running::at::<T>(([127, 0, 0, 1], 0).into(), open).await
     }
@@ -121,7 +121,7 @@ pub fn pass(client: &impl Passes) -> JoinHandle<Result<u32, CallError>> {
 
 /// Kills the server twice, while twenty calls wait at the gate and other calls transfer data. Waits for the
 /// arrival of `first` calls before the first kill, and of `then` calls before the second. Returns the last
-/// server, where all calls have passed.
+/// server, which has replied to all calls.
 pub async fn kill_twice<T: Transport>(
     mut server: Running,
     client: &(impl Passes + Caller<Echo, Error = CallError>),
@@ -161,7 +161,7 @@ pub async fn check_drain(
     let running = pass(&client);
     server.wait_for_calls(1).await;
     let draining = tokio::spawn(drain);
-    // Lets the drain start before the new call.
+    // Let the drain start before the new call.
     tokio::task::yield_now().await;
     let error = client.call::<Pass>(&()).await.unwrap_err();
     assert!(matches!(error, CallError::Transport(TransportError::Unsent(_))), "{error}");

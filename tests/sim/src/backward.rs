@@ -54,11 +54,11 @@ impl std::ops::AddAssign for Bidirectional {
 
 /// Runs random calls in both directions on one connection.
 ///
-/// Both directions use the same XIDs. Replies are sent in random order, and two of three runs have faults.
-/// The same seed repeats the same run.
+/// Both directions use the same XIDs. Replies are sent in random order. About two thirds of the runs may have
+/// faults. The same seed repeats the same run.
 ///
 /// # Panics
-/// Fails if an engine violates a rule.
+/// Panics if an engine violates a rule.
 #[must_use]
 pub fn run_bidirectional(seed: u64) -> Bidirectional {
     let mut rng = Rng::new(seed ^ 0x8167);
@@ -87,7 +87,7 @@ pub fn run_bidirectional(seed: u64) -> Bidirectional {
     run.tally
 }
 
-/// The index of a direction in [`Bidirectional`].
+/// The index of forward calls in the arrays of [`Bidirectional`].
 const FORWARD: usize = 0;
 const BACKWARD: usize = 1;
 

@@ -182,7 +182,7 @@ impl Service for Echo {
 /// Encodes a call with these arguments. Items of at least `min_item` bytes are moved out of the stream.
 ///
 /// # Panics
-/// Fails if the arguments cannot be encoded.
+/// Panics if the arguments cannot be encoded.
 #[must_use]
 pub fn call(xid: u32, args: &Args, min_item: usize) -> Message {
     let mut reducer = Reducer::new(min_item);

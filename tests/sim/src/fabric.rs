@@ -54,13 +54,13 @@ impl Side {
 /// The configuration of one end.
 #[derive(Clone, Debug)]
 pub struct EndConfig {
-    /// The private data that it sends to the peer during the handshake.
+    /// The private data that this end sends during the handshake.
     pub private_data: Bytes,
-    /// The size of each of its Receives, in bytes (default 4,096).
+    /// The size of each Receive of this end, in bytes (default 4,096).
     pub receive_size: u32,
-    /// The maximum number of the peer's RDMA Reads that it serves concurrently (its IRD; default 16).
+    /// The IRD: the maximum number of outstanding RDMA Reads of the peer (default 16).
     pub ird: u32,
-    /// The largest region that it registers, in bytes (default: unlimited).
+    /// The size of the largest region that this end can register, in bytes (default: `u32::MAX`).
     pub max_region: u32,
 }
 
@@ -73,7 +73,7 @@ impl Default for EndConfig {
 /// Injected faults. Probabilities are in units of 1/10,000.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Breaks the connection after this many events, at a random octet of the outstanding data in each
+    /// Breaks the connection at the event with this number, at a random octet of the outstanding data in each
     /// direction.
     ///
     /// Data before that octet still arrives, including the first part of an RDMA Write. Data after it is
@@ -95,9 +95,9 @@ pub struct Faults {
 pub struct LostWork {
     /// RDMA Writes that were placed partially.
     pub writes: u64,
-    /// RDMA Reads that never completed because the response was lost or truncated.
+    /// RDMA Reads that never completed because the request or the response was lost.
     pub reads: u64,
-    /// Sends that did not arrive. Their sender may have received a completion.
+    /// Sends in flight that did not arrive. Their sender may have received a completion.
     pub lost_sends: u64,
     /// Sends that arrived after their sender had learned of the break.
     pub late_sends: u64,
@@ -123,7 +123,7 @@ pub struct FabricConfig {
     pub delay: Duration,
     /// The injected faults (default: none).
     pub faults: Faults,
-    /// True if polling advances time (default: false).
+    /// True if polling or dropping an end runs events (default: false).
     pub automatic: bool,
 }
 
@@ -144,7 +144,7 @@ impl Default for FabricConfig {
 pub struct Fabric(Arc<Mutex<Net>>);
 
 impl Fabric {
-    /// Creates a connected pair.
+    /// Creates a fabric and its left and right ends.
     #[must_use]
     pub fn pair(config: FabricConfig) -> (Fabric, End, End) {
         let [left, right] = &config.ends;
@@ -238,7 +238,7 @@ pub struct End {
 }
 
 impl End {
-    /// Returns the next completion without waiting.
+    /// Returns the next completion, if any, without waiting.
     pub fn try_completion(&mut self) -> Option<Completion> {
         self.fabric.lock().next_completion(self.side)
     }

@@ -1,6 +1,7 @@
 //! Simulations of both engines over an in-memory fabric.
 //!
-//! The crate has a test program, a pair of engines, and random runs over one or several connections.
+//! The crate provides an RPC program for tests, a pair of engines, and random runs over one or several
+//! connections.
 
 mod backward;
 mod echo;

@@ -20,7 +20,7 @@ pub struct Sums {
 /// Runs every kind of simulation for each seed, with one thread per processor.
 ///
 /// # Panics
-/// Fails if an engine violates a rule. The message names the seed.
+/// Panics if an engine violates a rule. The message names the seed.
 #[must_use]
 pub fn many(seeds: Range<u64>) -> Sums {
     let next = AtomicU64::new(seeds.start);
@@ -71,10 +71,10 @@ impl Sums {
         all
     }
 
-    /// Checks that each call had one outcome and that every kind of event occurred.
+    /// Checks that each call had one outcome and that every kind of event occurred more than 20 times.
     ///
     /// # Panics
-    /// Fails if a check fails.
+    /// Panics if a check fails.
     pub fn check(&self) {
         let Sums { pairs, sessions, bidirectional } = self;
         let lost_work = self.lost_work();

@@ -22,7 +22,7 @@ pub struct Settings {
     pub left: Config,
     /// The responder's configuration.
     pub right: Config,
-    /// The requester's IRD.
+    /// The IRD of both ends.
     pub reads: u32,
     /// The injected faults.
     pub faults: Faults,
@@ -63,7 +63,7 @@ fn end(config: &Config, ird: u32) -> EndConfig {
 
 /// A requester on the left and a responder on the right.
 ///
-/// The pair checks every rule that is observable in their messages.
+/// The pair checks their actions, such as the sizes of messages, the credits and the posted Receives.
 #[derive(Debug)]
 pub struct Pair {
     /// The connection.
@@ -72,7 +72,7 @@ pub struct Pair {
     pub requester: Requester,
     /// The responder.
     pub responder: Responder,
-    /// The responder for backward calls, on the left, if it accepts any.
+    /// The responder for backward calls, on the left, if the left peer accepts them.
     pub callee: Option<BackwardResponder>,
     /// The requester for backward calls, on the right.
     pub caller: BackwardRequester,
@@ -155,7 +155,7 @@ impl Pair {
         pair
     }
 
-    /// Settles both engines and runs the next event. Returns false if there is none.
+    /// Settles the engines and runs the next event. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         self.settle();
         self.fabric.advance()
@@ -241,10 +241,10 @@ impl Pair {
         self.client_closed
     }
 
-    /// Steps until the requester has an event.
+    /// Runs simulated events until the requester has an event, and returns it.
     ///
     /// # Panics
-    /// Fails if no simulated event is left.
+    /// Panics if no simulated event is left.
     pub fn next_event(&mut self) -> RequesterEvent {
         loop {
             self.settle();
@@ -255,10 +255,10 @@ impl Pair {
         }
     }
 
-    /// Steps until the responder has an event.
+    /// Runs simulated events until the responder has an event, and returns it.
     ///
     /// # Panics
-    /// Fails if no simulated event is left.
+    /// Panics if no simulated event is left.
     pub fn next_call(&mut self) -> ResponderEvent {
         loop {
             self.settle();

@@ -30,7 +30,7 @@ pub struct Outcome {
     pub abandoned: u64,
     /// Calls with Read chunks.
     pub with_read_chunks: u64,
-    /// Calls whose whole stream was in a Position-Zero Read chunk.
+    /// Calls with a Position-Zero Read chunk.
     pub long_calls: u64,
     /// Replies with data in Write chunks.
     pub with_write_chunks: u64,
@@ -63,12 +63,13 @@ impl std::ops::AddAssign for Outcome {
     }
 }
 
-/// Runs random calls between a random pair of engines.
+/// Runs random calls between two engines with random settings.
 ///
-/// Replies are sent in random order, and two of three runs have faults. The same seed repeats the same run.
+/// Replies are sent in random order. About two thirds of the runs may have faults. The same seed repeats the
+/// same run.
 ///
 /// # Panics
-/// Fails if an engine violates a rule.
+/// Panics if an engine violates a rule.
 #[must_use]
 pub fn run(seed: u64) -> Outcome {
     let mut rng = Rng::new(seed);
@@ -98,14 +99,14 @@ pub(super) fn word(rng: &mut Rng) -> u32 {
     u32::try_from(rng.below(1 << 32)).expect("below 2^32")
 }
 
-/// Returns the number of calls of a run. It is usually small, so that rare events coincide, and sometimes
-/// very large.
+/// Returns a random number of calls for a run: usually at most 40, so that rare events coincide, and
+/// sometimes up to 400.
 pub(super) fn length(rng: &mut Rng) -> u64 {
     let max = one(rng, &[24, 24, 40, 400]);
     1 + rng.below(max)
 }
 
-/// Picks one of several values.
+/// Picks one of several values at random.
 pub(super) fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     *rng.pick(of).expect("not empty")
 }
@@ -139,7 +140,7 @@ pub(super) fn settings(seed: u64, rng: &mut Rng) -> Settings {
     Settings { seed, left, right, reads: one(rng, &[1, 2, 16]), faults }
 }
 
-/// Returns arguments of a random size that a client with this configuration can send.
+/// Returns arguments of random sizes. A client with this configuration can send most of them.
 pub(super) fn arguments(xid: u32, config: &Config, rng: &mut Rng) -> Args {
     // With small segments the data must be short, because the segment list has to fit inline.
     let small_segments = config.max_segment <= 100;
@@ -168,7 +169,7 @@ pub(super) fn check_reply(reply: &IncomingReply, xid: u32, args: &Args) {
     assert!(result == args.result(), "wrong result: {:?}", args.want);
 }
 
-/// Occasionally changes the server's grant to one credit or to its maximum.
+/// Occasionally changes the server's grant to a few credits or to its maximum.
 pub(super) fn change_grant(pair: &mut Pair, rng: &mut Rng) {
     if rng.chance(1, 40) {
         pair.responder.set_grant(one(rng, &[0, 1, 2, 5, u32::MAX, u32::MAX]));
@@ -331,7 +332,7 @@ impl Run {
     }
 }
 
-/// Tells which faults may end a connection.
+/// Tells whether faults may end a connection.
 trait MayClose {
     /// Returns true if these faults may end the connection.
     fn may_close(&self) -> bool;

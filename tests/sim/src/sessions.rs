@@ -29,7 +29,7 @@ pub struct Tally {
     pub calls: u64,
     /// Calls with a correct reply.
     pub replies: u64,
-    /// Calls that timed out, with or without a connection.
+    /// Calls that timed out or found the server unreachable.
     pub timeouts: u64,
     /// Calls that failed for another reason: an injected fault or the limits of the run.
     pub failures: u64,
@@ -39,11 +39,11 @@ pub struct Tally {
     pub connections: u64,
     /// Refused connection attempts.
     pub refused: u64,
-    /// Connections closed by the idle timeout.
+    /// Connections that the session closed, mostly after the idle timeout.
     pub idle: u64,
     /// Calls that reached the server on more than one connection.
     pub repeated: u64,
-    /// Retransmitted calls that the duplicate-request cache recognized, while the first one ran or after its
+    /// Retransmitted calls that the duplicate-request cache recognized, while the first copy ran or after its
     /// reply.
     pub cached: u64,
     /// Outstanding work when connections broke.
@@ -120,7 +120,7 @@ impl SessionRequester for Pair {
     }
 }
 
-/// The server's duplicate-request cache. A reply goes to a call on the connection with the given number.
+/// The server's duplicate-request cache. A waiter is the number of a connection and the key of a call on it.
 type Cache = Duplicates<(u64, CallKey)>;
 
 fn cache() -> Cache {
@@ -136,12 +136,12 @@ fn cache() -> Cache {
 
 /// Runs random calls of a session over several connections.
 ///
-/// Connections end for all kinds of reasons. The server may refuse a connection. It leaves some calls without
-/// a reply, replies to the others in random order, and has different settings for each connection. The same
+/// Connections end for many reasons. The server may refuse a connection. It leaves some calls without a
+/// reply, replies to the others in random order, and has different settings for each connection. The same
 /// seed repeats the same run.
 ///
 /// # Panics
-/// Fails if an engine violates a rule.
+/// Panics if an engine violates a rule.
 #[must_use]
 pub fn run_session(seed: u64) -> Tally {
     let mut rng = Rng::new(seed ^ 0x5e55_1015);
@@ -223,7 +223,7 @@ struct Run {
     settings: Settings,
     services: Services,
     rng: Rng,
-    /// True if connections have faults.
+    /// True if connections may have faults.
     troubled: bool,
     /// How many of ten connection attempts are refused.
     refusals: u32,
@@ -231,7 +231,7 @@ struct Run {
     silence: u32,
     left_to_make: u64,
     next_xid: u32,
-    /// The start of the current or last connection.
+    /// The offset of the connection's clock, or the current time without a connection.
     began: Duration,
     waiting: BTreeMap<CallId, Waiting>,
     /// XIDs of completed and cancelled calls, with the number of connections at that time.
@@ -243,7 +243,7 @@ struct Run {
     cache: Option<Cache>,
     /// How often the server has run each call since its last restart.
     executed: BTreeMap<u32, u32>,
-    /// XIDs of calls that arrived on this connection.
+    /// XIDs of calls that arrived on the current connection.
     arrived: BTreeSet<u32>,
     /// How often each call arrived on any connection.
     arrivals: BTreeMap<u32, u32>,
@@ -463,7 +463,7 @@ impl Run {
         }
     }
 
-    /// Looks up a call in the server's duplicate-request cache, and reserves an entry if the call must run.
+    /// Queues a call, unless the duplicate-request cache has its reply or an earlier copy of the call runs.
     fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -485,7 +485,7 @@ impl Run {
 
     /// Handles the end of a connection at the server.
     ///
-    /// Cached calls run to completion unless the server restarts.
+    /// Calls with an entry in the cache run to completion unless the server restarts.
     fn server_disconnected(&mut self) {
         if self.restarts && self.rng.chance(1, 3) {
             self.held.clear();

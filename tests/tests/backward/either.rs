@@ -20,8 +20,9 @@ use super::{Board, LONG, Noted, Notice, PANIC, Subscriber, notice};
 /// Settings of a server, independent of the transport.
 #[derive(Clone)]
 pub(super) struct Options {
-    /// The maximum number of concurrent calls on one connection, forward and backward.
+    /// The maximum number of concurrent forward calls on one connection.
     pub(super) calls: u32,
+    /// The maximum number of concurrent backward calls on one connection.
     pub(super) backward: u32,
     /// The maximum number of outstanding backward calls.
     pub(super) max_backward_calls: usize,
@@ -47,7 +48,7 @@ pub(super) trait Transport: 'static {
         stop: oneshot::Receiver<()>,
     ) -> impl Future<Output = Result<(), ServeError>> + Send;
 
-    /// Connects a client with these services. It closes its connection after `idle` without calls.
+    /// Connects a client with these backward services and this idle timeout.
     async fn connect(address: SocketAddr, backward: Services, idle: Duration) -> Self::Client;
 
     fn close(client: &Self::Client);
@@ -71,7 +72,7 @@ impl Serving {
         Serving::at::<T>(free, options, Board::default()).await
     }
 
-    /// Binds to an address, and retries while the previous server still occupies it.
+    /// Starts a server at an address. Retries while the previous server still occupies the address.
     pub(super) async fn at<T: Transport>(address: SocketAddr, options: Options, board: Board) -> Self {
         let binding = async {
             loop {
@@ -115,7 +116,7 @@ pub(super) async fn hundreds_of_calls_in_both_directions<T: Transport>(options: 
             [serving.listener::<T>(&subscribers[0]).await, serving.listener::<T>(&subscribers[1]).await];
         let mut calls = JoinSet::new();
         for number in 0..300u64 {
-            // Over RDMA, long calls use a Position-Zero chunk, and their replies are inline.
+            // The long notices still fit inline, as backward calls over RDMA must.
             let sent = notice(number, if number % 3 == 0 { 3800 } else { 40 });
             let speaker = Watches(clients[usize::from(number % 2 == 0)].clone());
             calls.spawn(async move { speaker.say(&sent).await.expect("the notice is sent") });

@@ -1,5 +1,5 @@
-//! A server calls its clients over the connections that they opened, over TCP on the loopback interface.
-//! Tests for both transports are in `either.rs`.
+//! Backward calls over RDMA (iWARP) and over TCP, on the loopback interface. Tests for both transports are in
+//! `either.rs`.
 
 mod either;
 mod rdma;
@@ -30,7 +30,7 @@ fn notice(number: u64, len: usize) -> Notice {
 #[derive(Clone, Default)]
 struct Board {
     watching: Arc<Mutex<Vec<BackwardClient>>>,
-    /// The last connection that received a call.
+    /// The backward client of the last `watch` or `rest` call.
     last: Arc<Mutex<Option<BackwardClient>>>,
 }
 
@@ -86,7 +86,7 @@ impl notices_v1::Handler for Subscriber {
         self.running.fetch_sub(1, Ordering::Relaxed);
         self.received.lock().expect("no panic").push(notice.number);
         assert_ne!(notice.number, PANIC, "the notice requests a panic");
-        // A notice in capitals has a long reply.
+        // A notice that starts with `A` gets a long reply.
         let len = if notice.text.as_bytes().starts_with(b"A") { 5000 } else { 0 };
         Ok(Noted { number: notice.number, answer: vec![8; len].into() })
     }

@@ -6,7 +6,7 @@ use rpcrdma_runtime::wire::rdma::{Body, ChunkLists};
 
 use super::{Peer, answer, msg, offering, requester, returning, rpc_reply, short};
 
-/// The next action of a requester, except Receives.
+/// Returns the next action of a requester other than `PostReceives`.
 fn action(requester: &mut Requester) -> Option<Action> {
     std::iter::from_fn(|| requester.poll_action())
         .find(|action| !matches!(action, Action::PostReceives { .. }))

@@ -41,7 +41,7 @@ async fn next_except_sent(end: &mut IwarpConnection) -> Completion {
     }
 }
 
-/// The peer writes `data`, replies and disconnects before the test polls.
+/// The peer writes `size` octets, replies and disconnects before the local connection is polled.
 async fn reply_and_disconnect(exit: Exit, sends: bool, size: usize) {
     let what = format!("{exit:?}, sends: {sends}, {size} octets");
     let Established { mut raw, mut end, .. } = establish(IwarpOptions::default()).await;

@@ -48,7 +48,7 @@ async fn h02_an_endless_request_times_out() {
     trickle.await.unwrap();
 }
 
-/// Each half arrives within the time limit, but not both together.
+/// Each part takes less than the time limit, but the complete request takes longer.
 ///
 /// Requirement: R460, R462
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_request_in_two_parts_has_one_time_limit() {
             let _ = raw.write_all(part).await;
         }
     };
-    // The limit starts first. A delay of the test therefore cannot prevent the timeout.
+    // The time limit starts first. A delay of the test therefore cannot prevent the timeout.
     let (outcome, ()) = tokio::join!(biased; incoming.request(), sending);
     assert!(matches!(outcome, Err(IwarpError::Timeout { .. })), "{outcome:?}");
 }
@@ -117,7 +117,7 @@ async fn h06_h07_h09_invalid_read_requests() {
         let answer = rest(raw).await;
         assert_eq!((is_rejection(&answer), answer.is_empty()), (rejected, !rejected), "{octets:?}");
         if octets == good_request(0x8000 | 1, 0) {
-            // Peer-to-peer with an IRD of 128. An ORD of 16, and the kinds RDMA Write and RDMA Read.
+            // The peer-to-peer flag, IRD 128, the flags for RDMA Write and RDMA Read, and ORD 16.
             assert_eq!(answer[20..24], [0x80, 128, 0xc0, 16], "R721");
         }
     }
@@ -267,7 +267,7 @@ async fn an_initiator_rejects_invalid_replies() {
     assert_eq!(end.info().private_data, "yes");
 }
 
-/// The initiator closes with a Terminate of layer 2, code 6. It has a CRC if a peer requires CRCs.
+/// The initiator closes with a Terminate of layer 2, code 6. The Terminate has a CRC if a peer requires CRCs.
 ///
 /// Requirement: R714, R715
 #[tokio::test]

@@ -15,14 +15,14 @@ use super::raw::{
     segment, segments, send, tagged, terminate_code, untagged, until_closed, write,
 };
 
-/// An attack: its name, its octets, and the expected code.
+/// An attack: its name, its octets, and the expected Terminate code.
 struct Case(&'static str, fn(&Established) -> Vec<u8>, Code);
 
 fn impatient() -> IwarpOptions {
     IwarpOptions { stall_timeout: Duration::from_millis(200), ..IwarpOptions::default() }
 }
 
-/// Checks that the sink returned and that the peer has not written to it.
+/// Checks that the sink and the source were returned, and that the peer has not written to the sink.
 fn assert_untouched(returned: &[Memory], what: &str) {
     let sinks: Vec<_> = returned
         .iter()
@@ -36,8 +36,8 @@ fn assert_untouched(returned: &[Memory], what: &str) {
     assert_eq!(returned.len(), 2, "{what}: memory is missing");
 }
 
-/// Checks that each attack gets one Terminate with its code, that no data is placed, and that all memory
-/// returns.
+/// Checks that each attack gets one Terminate with its code, that no data is placed, and that all memory is
+/// returned.
 async fn run(cases: &[Case]) {
     for Case(what, octets, code) in cases {
         let mut met = establish(IwarpOptions::default()).await;
@@ -465,7 +465,7 @@ async fn h60_a_half_close_is_a_close() {
 #[tokio::test]
 async fn h61_a_peer_that_does_not_read_is_closed_after_its_messages_arrive() {
     let Established { mut raw, mut end, .. } = establish(impatient()).await;
-    // More data than the system's buffers hold.
+    // The data exceeds the system's socket buffers.
     let data = Bytes::from(vec![5; 64 << 20]);
     let large = register(&mut end, Memory::Source(data)).await;
     raw.write_all(&read_request(1, large.handle, large.offset, large.length)).await.unwrap();

@@ -118,7 +118,7 @@ pub(crate) async fn listen(options: IwarpOptions) -> (IwarpListener, SocketAddr)
     (listener, address)
 }
 
-/// Sends these octets as an initiator. Returns the responder's result.
+/// Sends these octets as an initiator. Returns the initiator's socket and the responder's result.
 pub(crate) async fn ask(
     octets: &[u8],
     options: IwarpOptions,

@@ -28,7 +28,7 @@ fn data(len: usize, seed: u8) -> Bytes {
     (0..len).map(|at| u8::try_from(at * 13 % 241).unwrap() ^ seed).collect::<Vec<u8>>().into()
 }
 
-/// Sends a first message, so that the responder may send too.
+/// Sends the client's first message, before which the server must not send.
 async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
     server.submit(Action::PostReceives { count: 8 });
     client.submit(Action::PostReceives { count: 8 });

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Flips each octet of the header and of the protected data.
+/// Flips a bit in each octet of the header and of the protected data.
 #[tokio::test]
 async fn a_changed_call_does_not_run() {
     for service in SERVICES {
@@ -124,7 +124,7 @@ async fn a_call_retransmitted_on_another_connection_is_replayed() {
             }
             socket.send(&unavailable(5)).await;
             assert_eq!(socket.next().await[..4], 5u32.to_be_bytes(), "the retransmission has no other reply");
-            // With another sequence number, it is another call.
+            // A call with another sequence number is another call.
             echo(&client, &args(10, 10, 10)).await.unwrap();
             assert_ne!(direct.last_call().flatten()[32..], message[32..]);
         }
@@ -143,7 +143,7 @@ fn forged(message: &[u8]) -> Vec<u8> {
         (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
     };
     let mut forged = message.to_vec();
-    // The last octet of the verifier, and the argument word after it that compensates for the change.
+    // Change the last octet of the verifier, and compensate for the change in the argument word after it.
     let last = end & !7;
     forged[end] ^= 1;
     let before = (0..last).step_by(8).fold(0xcbf2_9ce4_8422_2325, |sum, at| step(sum, word(at)));

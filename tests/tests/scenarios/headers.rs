@@ -125,7 +125,8 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// A header with an entry in each list, truncated after each word, and with each list discriminator changed.
+/// Headers with an entry in each list, truncated at each word or with one list discriminator changed, and the
+/// response to each.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };
@@ -144,8 +145,8 @@ fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     cut.chain(marks).collect()
 }
 
-/// Makes a call after each message. Its reply shows that the connection continues and that a dropped message
-/// has no answer.
+/// Makes a call after each message. The reply to this call shows that the connection continues and that a
+/// dropped message gets no answer.
 async fn run<P: Provider>() {
     let link = Link::of_table();
     let (local, peer) = P::connect(&link).await;

@@ -32,9 +32,9 @@ enum Gets {
 struct Case {
     name: String,
     args: Args,
-    /// The inline stream. `None` for RDMA_NOMSG.
+    /// The inline stream, or `None` for RDMA_NOMSG.
     inline: Option<Bytes>,
-    /// The Read list: positions and the content of segments.
+    /// The Read list: the position and the content of each segment.
     reads: Vec<(u32, Bytes)>,
     /// The lengths of the segments of each Write chunk.
     writes: Vec<Vec<u32>>,
@@ -80,7 +80,7 @@ impl Case {
         self
     }
 
-    /// Changes the data of the first Read chunk.
+    /// Changes the data of the first segment of the Read list.
     fn first(mut self, change: fn(&mut Vec<u8>)) -> Self {
         let mut data = self.reads[0].1.to_vec();
         change(&mut data);
@@ -401,7 +401,7 @@ async fn filled<C: Connection>(raw: &mut Raw<C>, offered: &WriteChunk, used: &Wr
     filled.into()
 }
 
-/// Returns the result of a reply without chunks.
+/// Decodes a reply without chunks: its result, or its error.
 pub(crate) fn result_of(reply: &Bytes) -> Result<Res, ReplyError> {
     let (_, payload) = decode_reply(reply, &MessageLimits::default()).expect("a reply");
     result(&Received::unreduced(payload))

@@ -69,7 +69,7 @@ pub(crate) const INLINE: u32 = 1024;
 pub(crate) trait Provider: 'static {
     type ClientSide: Connection + 'static;
     type ServerSide: Connection + 'static;
-    /// True if the client's provider lets a server invalidate its handles.
+    /// True if the client's provider lets a server invalidate the client's handles.
     const INVALIDATES: bool = true;
 
     async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide);
@@ -136,7 +136,7 @@ pub(crate) async fn accepted(listener: &iwarp::IwarpListener, link: &Link) -> iw
     request.accept(&link.private_data(), link.receive()).await.expect("accepted")
 }
 
-/// Runs a case in a separate task. Returns the message if the case panics.
+/// Runs a case in a separate task. If the case panics, returns the panic message as an error.
 pub(crate) async fn isolated<T: Send + 'static, F: Future<Output = T>>(
     case: impl FnOnce() -> F + Send + 'static,
 ) -> Result<T, String> {

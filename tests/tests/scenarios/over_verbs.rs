@@ -16,7 +16,7 @@ fn address() -> Option<IpAddr> {
     Some(address.parse().expect("an address in RPCRDMA_VERBS"))
 }
 
-/// The address on which both peers listen.
+/// The address of a listener: the device's address and any free port.
 fn here() -> SocketAddr {
     SocketAddr::new(address().expect("RPCRDMA_VERBS"), 0)
 }
@@ -104,7 +104,8 @@ impl Provider for ToIwarp {
     }
 }
 
-/// Records a failure if the scenario differs from the in-memory provider. Remote invalidation may differ.
+/// Records a failure if the scenario fails, or if its traffic differs from the traffic over the in-memory
+/// provider. Remote invalidation may differ.
 async fn compare<P: Provider>(scenario: &Scenario, provider: &str, failed: &mut Vec<String>) {
     let plain = |mut seen: Seen| {
         for call in &mut seen {

@@ -25,7 +25,8 @@ impl<C: Connection> Raw<C> {
         Raw { end, received: VecDeque::new() }
     }
 
-    /// Waits for a completion, and queues it if it is a message. Returns `None` at the end of the connection.
+    /// Waits for a completion and returns it, or `None` at the end of the connection. Queues received
+    /// messages.
     async fn next_completion(&mut self) -> Option<Completion> {
         let waiting = poll_fn(|cx| self.end.poll_completion(cx));
         let completion = timeout(LIMIT, waiting).await.expect("a completion");
@@ -69,7 +70,7 @@ impl<C: Connection> Raw<C> {
         registered.await.expect("a handle")
     }
 
-    /// Invalidates a handle and returns what the peer has written to a sink.
+    /// Invalidates the handle of a sink and returns the contents of the sink.
     pub(crate) async fn written(&mut self, handle: u32) -> Bytes {
         self.end.submit(Action::Invalidate { token: Token(2), handle });
         let fenced = self.until(|done| match done {

@@ -66,14 +66,14 @@ impl Reply {
         self.message(self.returned.clone(), &self.stream)
     }
 
-    /// The valid reply with changed lists.
+    /// Encodes the valid reply with changed lists.
     fn with(&self, change: impl FnOnce(&mut ChunkLists)) -> Bytes {
         let mut lists = self.returned.clone();
         change(&mut lists);
         self.message(lists, &self.stream)
     }
 
-    /// A call in the backward direction, with chunks.
+    /// Encodes a backward call with these chunk lists.
     fn backward(&self, lists: ChunkLists) -> Bytes {
         self.message(lists, &words(&[self.xid, 0, 2, 0, 0, 0, 0, 0, 0, 0]))
     }
@@ -138,7 +138,7 @@ fn bad_chunks() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::BadReply)).to_vec()
 }
 
-/// The chunks are valid, but do not match the result.
+/// Replies whose chunks are valid, but do not match the result.
 fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     let cases: [(&str, MakeReply); 3] = [
         ("R188 items inline although Write chunks are free", |reply| {

@@ -27,7 +27,7 @@ async fn data_sent_before_the_close_arrives() {
     }
 }
 
-/// Polls a future at most this many times, and then drops it.
+/// Polls a future at most `polls` + 1 times, and then drops it. Returns the future's output, if any.
 async fn cut_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let mut left = polls;
@@ -105,7 +105,7 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
     }
 }
 
-/// The completed RDMA Reads of `work_on`.
+/// The number of completed RDMA Reads in `work_on`.
 static READS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the kernel's resource counts for all devices: PDs, CQs, QPs, CM IDs, contexts and MRs.
@@ -115,7 +115,7 @@ async fn resources() -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// After 200 connections, no kernel resources are left, although this process continues.
+/// 200 connection attempts leave no additional kernel resources, although this process continues.
 #[tokio::test]
 async fn connections_are_cut_in_every_state() {
     let Some(at) = device() else { return };
@@ -142,7 +142,7 @@ async fn connections_are_cut_in_every_state() {
         let options = VerbsOptions { windows, ..options };
         let (local_polls, peer_polls) = (round / 4 % 8, round / 8 % 6);
         let local = async {
-            // Some connections are dropped during the setup, most of them later.
+            // Some connections are dropped during the setup, but most later.
             let polls = if round % 4 == 0 { local_polls } else { usize::MAX };
             let local = cut_after(polls, connect(address, b"", RECEIVE, &options)).await;
             if let Some(Ok(local)) = local {

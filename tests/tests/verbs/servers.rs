@@ -113,7 +113,7 @@ async fn a_server_invalidates_the_windows_of_calls() {
     serving.await.expect("no panic").expect("the server stops without an error");
 }
 
-/// Connects by verbs and looks up a file of an NFSv3 server.
+/// Connects to an NFSv3 server over a device and looks up a file.
 async fn file_at(
     server: (&str, u16, u16),
     path: [&str; 2],

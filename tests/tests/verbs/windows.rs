@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Connects two peers. The first peer advertises memory by windows. Returns `None` if the device has no
+/// Connects two peers. The first peer advertises memory with windows. Returns `None` if the device has no
 /// windows.
 async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> {
     let Some(options) = ways(at).await.get(1).copied() else {
@@ -56,7 +56,7 @@ async fn check_invalidated_windows(mut local: VerbsConnection, mut peer: VerbsCo
         end.submit(Action::PostReceives { count: VerbsOptions::default().receives });
     }
     let mut sink = register(&mut local, Memory::Sink(BytesMut::zeroed(5000))).await;
-    // More rounds than a window has keys.
+    // There are more rounds than keys of a window.
     for round in 0..=last {
         advertise(&mut local, &mut peer).await;
         let data = Bytes::from(vec![round.to_be_bytes()[1]; 5000]);

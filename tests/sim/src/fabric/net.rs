@@ -44,7 +44,7 @@ pub(super) struct EndState {
     waker: Option<Waker>,
     awake: bool,
     closed: bool,
-    /// The arrival time of its last message. Later messages arrive no earlier.
+    /// The arrival time of the last message from this end. Later messages arrive no earlier.
     pub(super) sent_until: Duration,
     /// The arrival time of the last RDMA Read response. Later responses arrive no earlier.
     read_until: Duration,
@@ -53,7 +53,7 @@ pub(super) struct EndState {
 /// A scheduled event at the peer `to`.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The peer gets a completion.
+    /// A completion becomes available.
     Completion { to: Side, completion: Completion },
     /// A registration completes.
     Register { to: Side, token: Token, memory: Memory },
@@ -63,13 +63,13 @@ pub(super) enum Event {
     Send { to: Side, message: Bytes, invalidate: Option<u32> },
     /// An RDMA Write is placed.
     Write { to: Side, sink: Segment, data: Bytes },
-    /// An RDMA Read request from the peer arrives.
+    /// An RDMA Read request arrives.
     Read { to: Side, token: Token, source: Segment },
-    /// The response to the peer's RDMA Read arrives.
+    /// An RDMA Read response arrives.
     ReadDone { to: Side, token: Token, data: Bytes },
-    /// The peer's close arrives.
+    /// A close arrives.
     Close { to: Side },
-    /// The peer learns that the connection broke.
+    /// The peer `to` learns that the connection broke.
     Lost { to: Side, reason: CloseReason },
 }
 
@@ -176,7 +176,8 @@ impl Net {
         self.schedule(at, event);
     }
 
-    /// Schedules the arrival of a peer's message, after all its earlier messages.
+    /// Schedules the arrival of a message after all earlier messages from the same peer, unless the
+    /// connection is broken.
     fn schedule_in_order(&mut self, from: Side, event: Event) {
         if self.broken {
             return;
@@ -346,8 +347,8 @@ impl Net {
         }
     }
 
-    /// Breaks the connection with the given probability and returns true if it did. `from` learns of it at
-    /// once.
+    /// Breaks an intact connection with a probability of `chance` / 10,000. Returns true if it broke. `from`
+    /// learns of the break at once.
     fn inject_fault(&mut self, from: Side, chance: u32, what: &str) -> bool {
         let strikes = !self.broken && self.rng.chance(chance, 10_000);
         if strikes {
@@ -374,7 +375,7 @@ impl Net {
         self.close(Side::Right, reason);
     }
 
-    /// Ends the connection for one peer and returns all its memory.
+    /// Ends the connection for one peer. The last completion returns all memory of the peer.
     pub(super) fn close(&mut self, side: Side, reason: CloseReason) {
         if self.end(side).closed {
             return;
@@ -391,7 +392,7 @@ impl Net {
 }
 
 impl Event {
-    /// Returns the peer of the event.
+    /// Returns the peer at which the event occurs.
     pub(super) fn to(&self) -> Side {
         match self {
             Event::Completion { to, .. }

@@ -8,7 +8,7 @@ use rpcrdma_runtime::proto::work::{RegionPart, Token};
 pub struct ReadRegions {
     /// The region and the part of each outstanding RDMA Read.
     reads: BTreeMap<Token, (u64, RegionPart)>,
-    /// Regions by number, with the octets that have not arrived.
+    /// Regions by number, each with the number of octets that have not arrived.
     regions: BTreeMap<u64, (BytesMut, u64)>,
     last: u64,
 }
@@ -25,7 +25,7 @@ impl ReadRegions {
         self.reads.insert(token, (self.last, part));
     }
 
-    /// Stores the data of an RDMA Read. Returns the region once it is full.
+    /// Stores the data of an RDMA Read. Returns the region if it is complete, and no bytes otherwise.
     pub fn finish(&mut self, token: Token, data: &[u8]) -> Bytes {
         let (number, part) = self.reads.remove(&token).expect("an outstanding RDMA Read");
         let (region, left) = self.regions.get_mut(&number).expect("its region");

@@ -35,14 +35,14 @@ impl Regions {
         Segment { handle, length, offset: base }
     }
 
-    /// Fences a sink that the peer may still write.
+    /// Drops the peer's later writes to a region. The handle stays valid.
     pub(super) fn abandon(&mut self, handle: u32) {
         if let Some(region) = self.0.get_mut(&handle) {
             region.abandoned = true;
         }
     }
 
-    /// Removes a region and returns its memory.
+    /// Removes a region and returns its memory, or `None` if the handle is unknown.
     pub(super) fn remove(&mut self, handle: u32) -> Option<Memory> {
         self.0.remove(&handle).map(|region| region.memory)
     }
@@ -120,7 +120,8 @@ impl Regions {
 }
 
 impl Region {
-    /// Returns the index in memory for a peer's offset, if `len` bytes from there are within bounds.
+    /// Returns the index in the memory for the peer's offset. Fails if the `len` bytes from there are not all
+    /// in the region.
     fn start(&self, offset: u64, len: usize) -> Result<usize, &'static str> {
         let start = offset.checked_sub(self.base).and_then(|start| usize::try_from(start).ok());
         start

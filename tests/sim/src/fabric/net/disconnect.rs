@@ -36,7 +36,7 @@ impl Net {
         let mut remaining = self.rng.below(all.saturating_add(1));
         for (key, octets) in in_flight {
             let Some(rest) = remaining.checked_sub(octets) else {
-                // The first octet is the header.
+                // The first octet stands for the header.
                 let placed = std::mem::take(&mut remaining).saturating_sub(1);
                 let rest = self.events.remove(&key).and_then(|event| self.truncate(event, placed));
                 self.events.extend(rest.map(|event| (key, event)));
@@ -46,8 +46,8 @@ impl Net {
         }
     }
 
-    /// Truncates an event to its first `placed` data octets. Returns the event if any of it still takes
-    /// effect.
+    /// Truncates an RDMA Write to its first `placed` data octets, if there are any. Returns `None` for all
+    /// other events, which are lost.
     fn truncate(&mut self, event: Event, placed: u64) -> Option<Event> {
         match event {
             Event::Write { to, sink, data } if placed > 0 => {
