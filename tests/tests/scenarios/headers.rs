@@ -84,7 +84,7 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     vec![
         ("H19 RDMA_NOMSG without lists", nomsg(ChunkLists::default()), ErrChunk),
         (
-            "H20 RDMA_NOMSG and more",
+            "H20 RDMA_NOMSG with a payload",
             [&nomsg(reads(vec![read(0, 48)]))[..], b"more"].concat().into(),
             ErrChunk,
         ),

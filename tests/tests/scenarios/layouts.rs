@@ -135,7 +135,7 @@ fn read_chunks() -> Vec<Case> {
         Case::inline("nothing eligible", NONE, VOID),
         Case::inline("items inline", [5, 3, 2], VOID),
         Case::new("two Read chunks", [5, 3, 6], VOID),
-        Case::new("the Read list backwards", [5, 3, 6], VOID).order(&[1, 0]),
+        Case::new("the Read list in reverse order", [5, 3, 6], VOID).order(&[1, 0]),
         Case::new("a segment for each byte", [7, 0, 0], VOID).cut(0, 1..=6),
         Case::new("interleaved segments of two chunks", [5, 3, 6], VOID)
             .cut(1, 4..=4)

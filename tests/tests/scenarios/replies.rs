@@ -120,7 +120,7 @@ fn bad_chunks() -> Vec<(&'static str, MakeReply, Expected)> {
             reply.with(|lists| lists.reads.push(read))
         }),
         ("RDMA_NOMSG without a Reply chunk", |reply| reply.long(ChunkLists::default())),
-        ("RDMA_NOMSG with a Reply chunk of no bytes", |reply| reply.long(reply.returned.clone())),
+        ("RDMA_NOMSG with an empty Reply chunk", |reply| reply.long(reply.returned.clone())),
         ("RDMA_MSG with a Reply chunk in use", |reply| {
             reply.with(|lists| lists.reply = reply.offered.reply.as_ref().map(|chunk| chunk.filled(8)))
         }),

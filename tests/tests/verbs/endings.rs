@@ -169,7 +169,7 @@ async fn connections_are_cut_in_every_state() {
     }
     let reads = READS.load(Ordering::Relaxed);
     eprintln!(
-        "{} connections at the initiator, {} at the responder, {reads} Reads",
+        "{} connections at the initiator, {} at the responder, {reads} RDMA Reads",
         connected.0, connected.1
     );
     assert!(connected.0 > 50 && connected.1 > 50 && reads > 20, "{connected:?}, {reads}");
