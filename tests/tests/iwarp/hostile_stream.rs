@@ -362,7 +362,11 @@ async fn h50_responses_that_do_not_match_the_request_are_rejected() {
             |request| tagged(Opcode::ReadResponse, true, request.sink_stag, request.sink_offset, &[1; 7]),
             Code::BASE_OR_BOUNDS,
         ),
-        ("an RDMA Write instead of a response", |request| write(request.sink_stag, request.sink_offset, &[1; 8]), Code::INVALID_STAG),
+        (
+            "an RDMA Write instead of a response",
+            |request| write(request.sink_stag, request.sink_offset, &[1; 8]),
+            Code::INVALID_STAG,
+        ),
     ];
     for (what, answer, code) in cases {
         let Established { mut raw, mut end, mut source, .. } = establish(IwarpOptions::default()).await;
