@@ -1,6 +1,8 @@
 //! Retransmitted calls over real connections: a server with a cache runs each cached call once.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+mod record;
+
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -27,8 +29,6 @@ use rpcrdma_runtime::{
     CachePolicy, CallerScope, DuplicateCache, DuplicateCounts, DuplicateOptions, ServerOptions, ServerStats,
     TcpOptions, TcpServer, TcpServerOptions,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{self, JoinHandle};
 
@@ -520,13 +520,7 @@ async fn a_reply_that_is_too_long_is_not_cached() {
 
 async fn call_over_tcp(address: SocketAddr, xid: u32, args: &Args) -> Vec<u8> {
     let call = call_message(xid, COUNT, args, usize::MAX).into_message().stream;
-    let mut socket = TcpStream::connect(address).await.unwrap();
-    socket.write_u32(0x8000_0000 | u32::try_from(call.len()).unwrap()).await.unwrap();
-    socket.write_all(&call).await.unwrap();
-    let mark = socket.read_u32().await.unwrap();
-    let mut reply = vec![0; (mark & 0x7fff_ffff) as usize];
-    socket.read_exact(&mut reply).await.unwrap();
-    reply
+    record::exchange(address, &call).await
 }
 
 #[tokio::test]

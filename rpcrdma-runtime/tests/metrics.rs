@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
+mod record;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,8 +18,6 @@ use rpcrdma_runtime::program::{Caller, Credential, Program};
 use rpcrdma_runtime::wire::rpc::CallHeader;
 use rpcrdma_runtime::xdr::{Encode, Reducer};
 use rpcrdma_runtime::{Client, Server, TcpOptions, enable_metrics};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use echo::{EchoBlob, EchoServer, EchoSleep, Names, Narrow, blob};
@@ -108,19 +107,13 @@ fn named<const N: usize>(metrics: [(&str, f64); N]) -> Vec<(String, f64)> {
 }
 
 /// Sends ECHO_SLEEP with a fixed XID on a new connection, and returns the reply.
-async fn send_over_tcp(address: SocketAddr) -> [u8; 32] {
+async fn send_over_tcp(address: SocketAddr) -> Vec<u8> {
     let (program, version, procedure) = (echo::Echo::NUMBER, 1, 3);
     let call = CallHeader { xid: 77, program, version, procedure, credential: Credential::None };
     let mut sink = Reducer::disabled();
     call.encode(&mut sink).unwrap();
     0u32.encode(&mut sink).unwrap();
-    let call = sink.into_message().stream;
-    let mut socket = TcpStream::connect(address).await.unwrap();
-    socket.write_u32(0x8000_0000 | u32::try_from(call.len()).unwrap()).await.unwrap();
-    socket.write_all(&call).await.unwrap();
-    let mut reply = [0; 32];
-    socket.read_exact(&mut reply).await.unwrap();
-    reply
+    record::exchange(address, &sink.into_message().stream).await
 }
 
 /// All metrics are checked in one test, because a process has one recorder.
