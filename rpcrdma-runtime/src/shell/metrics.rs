@@ -90,8 +90,8 @@ impl CallTimer {
         CallTimer(is_enabled().then(|| (Instant::now(), call)))
     }
 
-    /// Measures a call if a handler has replied to it. Peers choose the numbers of other calls, which would
-    /// create an unlimited number of labels.
+    /// Measures a call if a handler has replied to it. Other calls are not measured: their program, version
+    /// and procedure numbers are arbitrary, and each combination would create a new label.
     pub(super) fn end(self, reply: Option<&RpcReply>) {
         use Reject::{GarbageArguments, SystemError};
         let is_known = matches!(

@@ -91,8 +91,8 @@ impl Default for ClientOptions {
 pub struct ServerOptions {
     /// Credits, inline sizes and limits.
     pub config: Config,
-    /// The maximum number of connections (default 1,024). For a further one, the server closes another
-    /// connection (see [`idle`](Self::idle)). If it can close none, further connections wait to be accepted.
+    /// The maximum number of connections (default 1,024). At the limit, the server closes an open
+    /// connection to accept a new one, as [`idle`](Self::idle) describes.
     /// With 0 the server fails to bind ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
     pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1

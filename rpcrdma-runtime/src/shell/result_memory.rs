@@ -32,7 +32,7 @@ pub(super) struct ResultMemory {
 
 #[derive(Debug)]
 struct Share {
-    /// An empty view of the memory, which reclaims the memory once the last result is dropped.
+    /// An empty view of the memory. It can be extended over the whole memory again once no result uses it.
     part: BytesMut,
     /// A call uses the memory.
     leased: bool,

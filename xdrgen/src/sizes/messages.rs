@@ -135,9 +135,11 @@ pub struct VersionSizes {
     pub program: String,
     /// The version's name.
     pub name: String,
-    /// True if it has a binding. Without a binding there are no eligible items, and the version cannot be
-    /// called over RPC-over-RDMA.
+    /// True if the version has a binding. Without a binding there are no eligible items, and the version
+    /// cannot be called over RPC-over-RDMA.
     pub bound: bool,
+    /// True if the binding is for the backward direction, in which the server calls the client.
+    pub backward: bool,
     /// The assumed inline threshold.
     pub inline: u32,
     /// Its procedures in order.
@@ -150,7 +152,8 @@ pub(super) fn versions(module: &Module, layouts: &Layouts, assumed: Assumed) -> 
     all.map(|(program, version)| VersionSizes {
         program: program.name.clone(),
         name: version.name.clone(),
-        bound: version.binding.as_ref().is_some_and(|binding| !binding.backward),
+        bound: version.binding.is_some(),
+        backward: version.binding.as_ref().is_some_and(|binding| binding.backward),
         inline: assumed.inline_at(version),
         procedures: version.procedures.iter().map(|one| sizes_of(one, version, layouts, assumed)).collect(),
     })

@@ -79,7 +79,8 @@ pub struct Responder {
     hold_from: u64,
     /// The calls that wait for admission, and the bytes of their chunks.
     awaiting_admission: VecDeque<(CallKey, u64)>,
-    /// RDMA Reads that wait for a free slot (outstanding Reads are limited by the peer's IRD).
+    /// RDMA Reads that wait until fewer than `reads_limit` are outstanding, and until [`Config::max_fetched`]
+    /// permits them.
     read_queue: VecDeque<(u32, SegmentRead)>,
     /// Outstanding RDMA Reads, at most `reads_limit`: their calls, and the chunks in the calls' [`Fetch`].
     reading: Vec<(Token, u32, usize)>,
@@ -130,7 +131,7 @@ struct CallState {
     admitted: bool,
     /// The call's part of [`Responder::unsent_bytes`].
     bytes: u64,
-    /// The outstanding RDMA Reads, or `None` once the call runs.
+    /// The call's inline stream and Read chunks, or `None` once the call runs.
     fetch: Option<Fetch>,
 }
 
