@@ -108,7 +108,8 @@ impl Outbound {
         self.work.push_back(work);
     }
 
-    /// Queues the response to a Read Request. `source` is the handle of the region that shares `data`.
+    /// Queues the response to a Read Request. `source` is the handle of the region that shares `data`, if
+    /// any.
     pub(super) fn respond(&mut self, request: &ReadRequest, data: Bytes, source: Option<u32>) {
         self.responses.push_back(Outgoing {
             opcode: Opcode::ReadResponse,
