@@ -3,8 +3,8 @@
 //! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
 //! keeps every call until it completes. It requests connections, submits unanswered calls to the new
 //! connection, times out calls and closes idle connections. It does no I/O and has no clock. Its owner
-//! establishes the connections. The owner passes in the time with every event, and at the time that
-//! [`Session::poll_timeout`] returned.
+//! establishes the connections. The owner passes in the time with every event, and calls
+//! [`Session::handle_timeout`] at the time that [`Session::poll_timeout`] returned.
 //!
 //! A call is retransmitted on a new connection only, with the same XID and the same bytes. A new RDMA
 //! connection starts with one credit and its own thresholds, so each call is planned again. The new
@@ -80,7 +80,7 @@ pub struct Counts {
     pub timeouts: u64,
 }
 
-/// An outstanding call, or an abandoned call whose resources the connection may still hold.
+/// An unanswered call, or an abandoned call whose resources the connection may still hold.
 #[derive(Debug)]
 struct CallEntry {
     id: CallId,
@@ -121,7 +121,7 @@ enum State<R> {
     Requested,
     /// The owner is connecting.
     Connecting,
-    /// A connection is needed. [`SessionEvent::Connect`] follows at this time.
+    /// A connection is needed. [`SessionEvent::Connect`] follows at the time `until`.
     BackingOff { until: Time },
     /// Connected. `idle_since`: since when no call is unanswered. `answered`: the connection answered a call.
     /// `lost`: calls ended without a reply.

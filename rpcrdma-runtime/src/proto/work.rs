@@ -204,7 +204,7 @@ pub enum Completion {
     Closed {
         /// The reason.
         reason: CloseReason,
-        /// Memory that was still advertised.
+        /// Memory that no earlier completion returned.
         returned: Vec<Memory>,
     },
 }

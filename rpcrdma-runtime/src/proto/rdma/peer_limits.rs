@@ -23,8 +23,8 @@ impl PeerLimits {
 }
 
 /// The RPC-over-RDMA connection of a call, which its handler finds in
-/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). It contains the local limits
-/// and the limits that the caller announces. Clones refer to the same connection.
+/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). The link contains the local
+/// limits and the limits that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<LinkState>);
 

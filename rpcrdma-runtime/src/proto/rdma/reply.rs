@@ -28,7 +28,7 @@ pub struct NoRoom {
     pub place: Place,
     /// The size of this part in bytes.
     pub bytes: u64,
-    /// The size of the destination in bytes.
+    /// The available space in the destination, in bytes.
     pub max: u64,
 }
 
