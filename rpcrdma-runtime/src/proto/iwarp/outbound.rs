@@ -41,7 +41,6 @@ pub(super) struct Outbound {
     started: bool,
 }
 
-/// Submitted work.
 pub(super) enum Work {
     Send { token: Token, message: Vec<Bytes>, invalidate: Option<u32> },
     Write { token: Option<Token>, sink: Segment, data: Bytes },

@@ -14,7 +14,6 @@ use crate::wire::iwarp::{
 };
 use crate::xdr::copied;
 
-/// The receive state.
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
     /// The FPDU that is received in place.
@@ -135,7 +134,6 @@ impl Assembly {
         if self.partial.len() < len { (Found::Incomplete, rest) } else { (Found::Assembled, rest) }
     }
 
-    /// Returns true if no octets are stored.
     pub(super) fn is_empty(&self) -> bool {
         self.partial.is_empty()
     }
@@ -190,7 +188,6 @@ impl Inbound {
     }
 }
 
-/// The fields of an untagged segment.
 struct Untagged<'a> {
     last: bool,
     word: u32,
@@ -200,7 +197,6 @@ struct Untagged<'a> {
     payload: &'a [u8],
 }
 
-/// The fields of a tagged segment.
 struct Tagged<'a> {
     last: bool,
     stag: u32,

@@ -70,7 +70,6 @@ pub struct GssServer {
     contexts: Mutex<Table<Context>>,
 }
 
-/// An established context and its sequence window.
 struct Context {
     context: Arc<dyn GssContext>,
     window: SequenceWindow,
@@ -130,7 +129,6 @@ impl GssServer {
         lock(&self.exchanges).len()
     }
 
-    /// Processes a client's token.
     pub(super) fn process_token(
         &self,
         credential: &GssCredential,
