@@ -91,7 +91,7 @@ pub(crate) fn conversions(
     }
 }
 
-/// Returns a check that a value that only the compiler knows is in range.
+/// Returns a check that a value is in range, if only the compiler knows the value.
 fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
     let name = value.ident;
     let (span, fits) = match value.unknown? {

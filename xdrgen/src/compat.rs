@@ -24,7 +24,7 @@ pub enum Verdict {
     Extension,
     /// The new protocol breaks the rules.
     Breach,
-    /// No breach was found, but some definitions could not be read.
+    /// No breach was found, but a document has errors or a definition could not be compared.
     Unknown,
 }
 

@@ -99,7 +99,7 @@ pub(crate) use union::UnionKind;
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Code is emitted.
+    /// The finding does not prevent the emission of code.
     Warning,
     /// No code is emitted, or with `keep_going` only the valid definitions.
     Error,
@@ -130,7 +130,7 @@ pub struct Label {
 pub struct Omitted {
     /// The name of the definition; empty if unknown.
     pub name: String,
-    /// True if it may be a program, or a procedure of the program with that name.
+    /// True if the omitted part may be a program, or a procedure of the program `name`.
     pub is_program: bool,
 }
 
@@ -214,7 +214,8 @@ pub(crate) enum OmittedPart {
 }
 
 impl Note {
-    /// Returns the help with the note added. The note replaces the help if the document is published.
+    /// Returns the help with the note added. A note about an omission from a published document replaces
+    /// the help.
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {

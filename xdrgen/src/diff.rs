@@ -89,8 +89,8 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     };
     changes.sort_by_key(place);
     let not_compared = omitted(&diagnostics);
-    // Returns the name of a change's definition. An addition or a removal is unknown if that definition was
-    // omitted.
+    // Returns the name of a change's definition. If the definition was omitted from one version, additions
+    // and removals are unknown.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
     }

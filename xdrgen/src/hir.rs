@@ -236,7 +236,7 @@ pub struct Procedure {
     pub number: u32,
     /// The arguments.
     pub arguments: Type,
-    /// The name of a single argument.
+    /// The name of a single argument, if the document names it.
     pub parameter: Option<String>,
     /// The result.
     pub result: Type,

@@ -93,7 +93,7 @@ fn constant(sum: Option<&Placed<Vec<Term>>>) -> Option<(&Placed<Vec<Term>>, u64)
 /// large enough.
 pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
-    // An invalid bound was already reported.
+    // An invalid bound or an empty reply table was already reported.
     let is_wrong = |procedure: &Procedure| {
         procedure.reply.item.is_none()
             && procedure.reply.whole.is_none()

@@ -46,7 +46,7 @@ enum Deny {
 }
 
 impl Reporting {
-    /// Shows findings and counts them. Fails if any is an error.
+    /// Shows findings and counts them. Fails if any is an error or a denied warning.
     pub(super) fn report(&self, sources: &Sources, found: &[Diagnostic]) -> Result<(), Failure> {
         self.report_with(sources, found, Count::default())
     }

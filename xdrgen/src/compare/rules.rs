@@ -32,7 +32,8 @@ pub enum Kind {
 pub struct Addition {
     /// Its kind.
     pub kind: Kind,
-    /// The name of the definition that is extended, or of the added definition. Empty for a constant.
+    /// The name of the definition that is extended, or of the added type or program. Empty for a constant
+    /// outside enums.
     pub name: String,
     /// The addition in XDR; the number of a program, and empty for a type.
     pub text: String,
@@ -139,7 +140,7 @@ struct Judge<'m> {
     together: bool,
     /// The flags of the base's constants, and of enums that no message contains.
     flags: HashMap<Option<TypeId>, Flags<'m>>,
-    /// The flags of the new constants.
+    /// The flags among the constants of the new protocol, if computed.
     kept: Option<Flags<'m>>,
     judged: Judged,
 }
@@ -159,7 +160,7 @@ impl<'m> Judge<'m> {
             Of::Member(ids, pair) if self.together || self.uses.contains_key(ids) => {
                 self.member(change, *ids, *pair);
             }
-            // No message contains this enum: its members only name numbers.
+            // No message contains this enum: its members only give names to numbers.
             Of::Member(_, [Some(old), None]) if change.effect != Effect::Unsent => {
                 if self.rules == Rules::Rfc8178 {
                     self.removed_value(path, old);

@@ -39,7 +39,7 @@ pub(super) struct Walk<'m> {
     /// paired once, so only unusual documents reach the limit.
     left: usize,
     left_to_try: usize,
-    /// Whether types with different names have the same layout.
+    /// Whether two types have the same layout, if compared.
     known: HashMap<(TypeId, TypeId), bool>,
     stop: Stop,
     /// True if the walk stopped early.

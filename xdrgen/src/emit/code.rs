@@ -37,7 +37,7 @@ pub(super) struct Used {
     pub(super) imported: BTreeSet<&'static str>,
     /// The document of the current module.
     pub(super) own: Option<SourceId>,
-    /// Names of the modules of other documents.
+    /// The names from the modules of other documents, by module.
     pub(super) foreign: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -47,7 +47,7 @@ impl Used {
     }
 }
 
-/// A text, and its incomplete last line.
+/// A text whose last line may be incomplete.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     out: String,

@@ -21,7 +21,7 @@ impl<'c> Lines<'c> {
         self.with(|out| out.push_str(text));
     }
 
-    /// Adds an empty line before the lines that follow.
+    /// Adds an empty line, unless it would be the first.
     pub(super) fn part(&mut self) {
         if self.code.len() > self.begin {
             self.code.line(["///"]);

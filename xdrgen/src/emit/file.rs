@@ -120,7 +120,7 @@ impl Files<'_> {
         all
     }
 
-    /// Begins a file.
+    /// Returns a file with only its header.
     fn file(&self, documents: &str) -> Code {
         Code::after(rendered(&ModuleHead { head: &self.lines("// ", documents) }))
     }

@@ -43,7 +43,7 @@ const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 /// Types that the procedures' module uses without a path: they cannot be names of procedures.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
-/// Names of parameters and constants in methods: they cannot be names of arguments.
+/// Parameters of methods: they cannot be names of arguments.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
 /// Assigns the names of definitions.
@@ -166,7 +166,7 @@ impl<'f> Naming<'f> {
     }
 }
 
-/// Returns the names that are reserved from the start.
+/// Returns the names that are reserved in each scope.
 fn reserved(names: Names) -> Taken {
     match names {
         Names::Rust => Taken::default(),

@@ -51,8 +51,8 @@ impl<'a> Context<'a> {
         Span { source: self.map.source(), start, end: end.max(start) }
     }
 
-    /// Returns the position of one character after the token before `at`, for missing text. Returns the
-    /// first token's position if no token precedes it.
+    /// Returns the position directly after the token before `at`, for missing text. Returns the position of
+    /// `at` if no token precedes it.
     pub(crate) fn position_after(&self, at: usize) -> Span {
         let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
         let end = token.place.1;

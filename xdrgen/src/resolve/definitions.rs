@@ -40,7 +40,6 @@ pub(crate) struct Resolver<'a> {
     ids: HashMap<&'a str, TypeId>,
     /// The names of types for arguments and results of procedures.
     tuples: HashSet<String>,
-    /// The names of constants.
     const_names: HashSet<&'a str>,
     undefined: HashSet<String>,
     /// Constants that were used as bounds and are out of range.
@@ -67,7 +66,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Resolves every definition. Constants, enums and typedefs precede unions, which depend on them.
+    /// Resolves every definition. Constants, enums, and typedefs without a struct or union body come first,
+    /// since unions depend on them.
     pub(crate) fn run(&mut self) {
         let definitions = self.scope.definitions.clone();
         definitions.iter().for_each(|definition| self.declare(definition));
@@ -144,7 +144,7 @@ impl<'a> Resolver<'a> {
         self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Reserves a name for the argument type of a procedure. Returns true if the name was free.
+    /// Reserves a name for the argument or result type of a procedure. Returns true if the name was free.
     pub(crate) fn name_tuple(&mut self, name: &str) -> bool {
         !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
     }

@@ -195,7 +195,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns the documentation of a procedure or of its argument type.
+/// Returns the documentation of a procedure, or of its argument or result type.
 fn of_procedure(procedure: &ProcedureDef, comments: Vec<String>) -> Docs {
     Docs { comments, section: None, declaration: text::procedure(procedure), span: procedure.name.span }
 }

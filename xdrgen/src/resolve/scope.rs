@@ -43,7 +43,7 @@ pub(crate) struct Scope<'a> {
     values: HashMap<&'a str, Named<'a>>,
     /// Programs share C's name space with constants, but no name in XDR can refer to them.
     programs: HashMap<&'a str, &'a Definition>,
-    /// The names of omitted definitions, which are never corrected to similar names.
+    /// The names of unparsable definitions, which are never corrected to similar names.
     omitted: HashSet<&'a str>,
     /// The trust in each document. Errata in published documents are corrected.
     trust: HashMap<SourceId, Trust>,
@@ -146,9 +146,9 @@ impl<'a> Scope<'a> {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
 
-    /// Returns the correction of an undefined name in a published document, if any: the only name that
-    /// differs by one letter. If the name may be from another document, the correction is the only local
-    /// name that differs by a short prefix.
+    /// Returns the correction of an undefined name in a published document, if any. For an example in prose,
+    /// this is the only name that differs by one letter. Otherwise, the name may be from another document,
+    /// and the correction is the only local name that differs by a short prefix.
     pub(crate) fn intended_name<'c>(
         &self,
         name: &Identifier,

@@ -9,7 +9,7 @@ use crate::hash::HashMap;
 use crate::hir::{Arm, Body, Docs, Label, Member, Scalar, Selector, Type, TypeId, Union};
 use crate::source::Span;
 
-/// Maximum number of values named in a warning.
+/// Maximum number of values named in a finding.
 const NAMED: usize = 5;
 
 impl<'a> Resolver<'a> {

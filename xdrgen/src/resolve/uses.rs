@@ -4,7 +4,7 @@ use super::named::{defined_name, is_own_name};
 use crate::ast::{Declaration, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifierKind, Value};
 use crate::hash::HashSet;
 
-/// The role of a name in a definition.
+/// A name with its role, a part or an enum in a definition.
 #[derive(Clone, Copy)]
 enum Role<'d> {
     DefinesType(&'d Identifier),

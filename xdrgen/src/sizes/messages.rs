@@ -169,8 +169,8 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
-/// Returns a size that exceeds the maximum length of a chunk: of an item of the longest reply, or of that
-/// reply without its items. Returns `None` if no size does, or if a bound depends on the arguments.
+/// Returns the maximum size of an item or of a long reply's stream, if it exceeds the maximum length of a
+/// chunk. Returns `None` if a bound of the reply depends on the arguments.
 pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let mut sums = procedure.reply.item.iter().chain(&procedure.reply.whole);
     if sums.any(|sum| !sum.fields.is_empty()) {

@@ -61,7 +61,7 @@ impl<'a> Lexer<'a, '_> {
         Identifier { name: name.to_owned(), span }
     }
 
-    /// Skips a line in an inactive branch.
+    /// Skips a line in an inactive branch. Records the name that the line defines, if any.
     pub(super) fn skip_line(&mut self, rest: &'a str) {
         let length = line_length(rest);
         let line = rest.get(..length).unwrap_or("");
