@@ -149,7 +149,7 @@ pub struct Declaration {
     pub multiplicity: Multiplicity,
     /// From its first token to its last, without the `;`.
     pub span: Span,
-    /// The comments directly before the declaration, and after it on the same line.
+    /// The comments before the declaration, inside it unless it has a body, and after it on the same line.
     pub docs: Vec<String>,
     /// True for xdrzcc's `zcopaque` of variable length: the data is DDP-eligible.
     pub eligible: bool,
@@ -291,7 +291,7 @@ pub struct EnumMember {
     /// The value. If omitted, the value is one more than the previous member's, or 0 for the first member
     /// (rpcgen).
     pub value: Option<Value>,
-    /// The comments directly before the member, and after it on the same line.
+    /// The comments before and inside the member, and after it on the same line.
     pub docs: Vec<String>,
 }
 
@@ -342,7 +342,7 @@ pub struct VersionDef {
     pub procedures: Vec<ProcedureDef>,
     /// Its number.
     pub number: Value,
-    /// The comments directly before the version.
+    /// The comments before the version, after its `{` and after its end.
     pub docs: Vec<String>,
 }
 
@@ -357,6 +357,6 @@ pub struct ProcedureDef {
     pub arguments: Vec<Declaration>,
     /// Its number.
     pub number: Value,
-    /// The comments directly before the procedure, and after it on the same line.
+    /// The comments before and inside the procedure, and after it on the same line.
     pub docs: Vec<String>,
 }

@@ -390,7 +390,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares types that no message contains, and adds the definitions that were added or removed.
+    /// Compares the remaining types of equal names, and adds the definitions that were added or removed.
     /// `removed` contains the removed messages.
     fn definitions(&mut self, removed: &HashSet<TypeId>) {
         let (base, new) = (self.base, self.new);

@@ -77,7 +77,7 @@ pub enum Body {
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// The arguments of a procedure with several arguments, or an array as an argument or a result.
+    /// Several unnamed arguments of a procedure, or a counted array as an argument or a result.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),

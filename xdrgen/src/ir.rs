@@ -120,7 +120,7 @@ pub enum Body {
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// A tuple struct: the arguments of a procedure with several arguments.
+    /// A tuple struct: several unnamed arguments of a procedure.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),

@@ -30,7 +30,7 @@ pub(super) struct Walk<'m> {
     pub(super) changes: Vec<Change<'m>>,
     /// True if messages of both versions contain the current part.
     pub(super) in_messages: bool,
-    /// The pairs of types that were compared.
+    /// The pairs of enums, structs and unions that were compared.
     pub(super) bodies: HashSet<(TypeId, TypeId)>,
     enums: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     pending: Vec<(Use<'m>, Use<'m>, Path<'m>)>,

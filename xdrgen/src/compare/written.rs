@@ -7,7 +7,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Docs, Field, TypeDef, TypeId, Union};
 
 impl<'m> Walk<'m> {
-    /// Compares two definitions with the same name that no message contains.
+    /// Compares two definitions with the same name that were not compared as parts of messages.
     pub(super) fn definition(&mut self, id: TypeId, other: TypeId) {
         let (Some(ty), Some(with)) = (self.base.get(id), self.new.get(other)) else { return };
         let path = self.types(id, other);

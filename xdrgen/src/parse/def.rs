@@ -112,7 +112,7 @@ const MAX_PATH: usize = 255;
 #[derive(Default)]
 struct Namespaces {
     all: Vec<Namespace>,
-    /// The open namespaces: their indices in `all`, and the positions of their `{`.
+    /// The open namespaces: their indices in `all`, and the token indices of their `{`.
     open: Vec<(usize, usize)>,
 }
 

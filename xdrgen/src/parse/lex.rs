@@ -192,8 +192,8 @@ impl<'a> Lexer<'a, '_> {
     }
 }
 
-/// Returns the number of bytes up to the next line that begins a definition, where an unclosed comment
-/// ends.
+/// Returns the number of bytes up to the next line that begins a definition: the assumed end of an unclosed
+/// comment.
 fn next_definition(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {

@@ -12,9 +12,9 @@ pub(crate) struct Resume {
     open: usize,
 }
 
-/// Returns true if a definition begins at a token: a keyword, a name, and the token that follows a name.
-/// Inline bodies have no name, and declarations have no body, so this pattern never occurs inside a
-/// correct definition.
+/// Returns true if a definition begins at a token: `typedef`, or another keyword, a name, and the token that
+/// follows the name. Inline bodies have no name, and declarations have no body, so this pattern never occurs
+/// inside a correct definition.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let word = |at| context.word(at);
     let name = context.token(at + 1).is_some_and(|token| token.kind == Kind::Word && !is_keyword(token.text));

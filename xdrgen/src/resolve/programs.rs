@@ -109,7 +109,7 @@ impl<'a> Resolver<'a> {
         self.declared_type(ty, |resolver| resolver.plain_specifier(&ty.specifier))
     }
 
-    /// Resolves several arguments to a struct. Names of arguments become names of fields.
+    /// Resolves several arguments to a struct, or to a tuple if no argument has a name.
     fn several(
         &mut self,
         version: &VersionDef,

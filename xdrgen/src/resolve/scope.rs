@@ -41,7 +41,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) definitions: Vec<&'a Definition>,
     types: HashMap<&'a str, &'a Definition>,
     values: HashMap<&'a str, Named<'a>>,
-    /// Programs share C's name space with constants, but no name in XDR can refer to them.
+    /// The programs. Their names also denote their numbers, which are in `values`.
     programs: HashMap<&'a str, &'a Definition>,
     /// The names of unparsable definitions, which are never corrected to similar names.
     omitted: HashSet<&'a str>,
@@ -59,7 +59,7 @@ pub(crate) struct Scope<'a> {
     looked: Cell<usize>,
 }
 
-/// Maximum number of similarity searches, each of which compares a name to all definitions.
+/// Maximum number of similarity searches, each of which compares a name to many others.
 const LIKENESSES: usize = 100;
 
 /// Maximum number of extensions of one definition. Each extension is checked separately.
