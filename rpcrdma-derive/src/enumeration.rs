@@ -47,7 +47,8 @@ pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> 
     }
 }
 
-/// Returns the impls that convert an enum `__value` into its number, and a number into an enum.
+/// Returns the impls that convert an enum to its number and back. `number` and `known` are expressions with
+/// the variable `__value`.
 pub(crate) fn conversions(
     (ident, generics, krate): (&Ident, &Generics, &Path),
     number: &TokenStream,

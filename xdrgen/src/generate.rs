@@ -153,7 +153,8 @@ fn read(
     (id, specification, trust)
 }
 
-/// Returns the known external definitions. Adds those in use to the documents, and applies additions.
+/// Qualifies names by namespaces, applies additions, and supplies the external definitions in use. Returns
+/// the external definitions.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,

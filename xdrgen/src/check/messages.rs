@@ -19,7 +19,7 @@ pub(super) struct Messages<'m> {
 }
 
 impl<'m> Messages<'m> {
-    /// Returns the procedures whose replies the binding bounds.
+    /// Returns the procedures with a reply table in the binding.
     fn bounded(&self) -> impl Iterator<Item = (&'m Procedure, &'m Reply)> {
         let Messages { version, binding, .. } = *self;
         binding.replies.iter().filter_map(|reply| {

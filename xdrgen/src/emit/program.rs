@@ -385,7 +385,7 @@ fn call(procedure: &Procedure, code: &mut Code) {
     code.close_list(")").close_list(")").dot(".await").end_arm(body);
 }
 
-/// Writes the dispatch of one procedure whose arguments borrow.
+/// Writes the dispatch of one procedure in borrowed output.
 fn borrowed_call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     code.push("{\n").block(|code| {

@@ -89,7 +89,7 @@ impl<'f> Naming<'f> {
         self.given(given, name, at)
     }
 
-    /// Reports a name that changed because of a conflict.
+    /// Returns a name, and reports it if a conflict changed it.
     fn given(&mut self, (ident, clash): (String, Option<String>), name: &str, at: Span) -> String {
         if let Some(other) = clash {
             let same = OutputKind::SameName { name: name.to_owned(), other, ident: ident.clone() };
