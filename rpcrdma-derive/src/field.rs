@@ -72,7 +72,6 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
     quote!(__xdr::derive_support::#both.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
 
-/// Decodes a field.
 pub(crate) fn decode_field(field: &Field<'_>) -> TokenStream {
     let (name, ty, span, reader) = (&field.name, &field.alias, field.ty.span(), local("__reader"));
     let (path, suffix, bound) = codec(field);

@@ -344,7 +344,6 @@ fn module_name(path: Option<&Path>) -> String {
         .map_or_else(|| "generated".to_owned(), |stem| stem.to_string_lossy().into())
 }
 
-/// Returns true if a path ends in `.rs`.
 fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }

@@ -87,7 +87,6 @@ pub(crate) struct Change<'m> {
 /// A part in the base and in the new version. One is absent if the part was added or removed.
 type Pair<T> = [Option<T>; 2];
 
-/// The kind of a difference.
 #[derive(Debug)]
 pub(crate) enum Kind<'m> {
     Constant(Pair<&'m Const>),

@@ -260,7 +260,6 @@ impl Note {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Its kind.
     pub(crate) kind: Kind,
     /// Error or warning.
     pub severity: Severity,
@@ -305,7 +304,6 @@ impl Text {
         self
     }
 
-    /// Sets the help.
     fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
@@ -460,7 +458,6 @@ impl Found {
         }
     }
 
-    /// Adds findings.
     pub(crate) fn extend(&mut self, found: impl IntoIterator<Item = Diagnostic>) {
         found.into_iter().for_each(|one| self.push(one));
     }

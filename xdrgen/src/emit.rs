@@ -32,7 +32,6 @@ pub(crate) struct Emitter<'m> {
     pub(crate) std: bool,
     /// The naming style. If names are those of the document, emission allows Rust's naming lints.
     pub(crate) names: Names,
-    /// Additional derives.
     pub(crate) derives: &'m [String],
     /// True if derives of known crates depend on features of the emitted crate.
     pub(crate) features: bool,

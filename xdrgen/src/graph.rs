@@ -60,7 +60,6 @@ impl Graph {
         self.cycles.len()
     }
 
-    /// Returns the users of each type.
     fn users(&self) -> Vec<Vec<TypeId>> {
         let mut users = vec![Vec::new(); self.len()];
         for user in (0..self.len()).map(TypeId) {

@@ -10,7 +10,6 @@ use crate::source::SourceId;
 
 /// Maximum length of a line in bytes.
 const WIDTH: usize = 89;
-/// One level of indentation.
 const INDENT: &str = "    ";
 
 /// A possible line break.
@@ -51,7 +50,6 @@ impl Used {
 #[derive(Debug, Default)]
 pub(super) struct Code {
     out: String,
-    /// Levels of indentation.
     indent: usize,
     /// Levels of indentation that do not count towards the line length: those of a document's module.
     margin: usize,
@@ -120,7 +118,6 @@ impl Code {
         self
     }
 
-    /// Begins a line.
     pub(super) fn begin(&mut self) -> &mut Self {
         (0..self.margin).for_each(|_| self.out.push_str(INDENT));
         self.line = self.out.len();

@@ -16,7 +16,6 @@ impl<'c> Lines<'c> {
         Lines { code, begin }
     }
 
-    /// Adds a line.
     pub(super) fn push(&mut self, text: &str) {
         self.with(|out| out.push_str(text));
     }
@@ -101,7 +100,6 @@ fn push_plain(text: &str, tab: &str, out: &mut String) {
     }
 }
 
-/// Writes text as inline code.
 fn code(text: &str, out: &mut String) {
     let [open, close] = if text.contains('`') { ["`` ", " ``"] } else { ["`", "`"] };
     out.push_str(open);

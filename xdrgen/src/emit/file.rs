@@ -40,7 +40,6 @@ struct ManifestFile<'a> {
     rust_version: &'a str,
     /// Features, each with the dependency of the same name.
     features: &'a [(&'static str, &'static str)],
-    /// The dependency on the runtime.
     runtime: &'a str,
 }
 

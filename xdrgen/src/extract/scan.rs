@@ -19,7 +19,6 @@ struct Found {
     last: usize,
     /// The offset of the definition's end in the document.
     end: usize,
-    /// The indentation in bytes.
     indent: usize,
 }
 

@@ -255,7 +255,6 @@ pub(crate) fn warn(input: Tokens<'_>, found: impl FnOnce(Span) -> Diagnostic) {
     input.context.report(found(input.context.span(input.at, input.at)));
 }
 
-/// A name.
 pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
     match input.peek(0) {
         Some(found) if found.kind == Kind::Word && !is_keyword(found.text) => {

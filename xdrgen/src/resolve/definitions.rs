@@ -23,7 +23,6 @@ pub(crate) struct Places {
     pub(crate) values: HashMap<i128, usize>,
 }
 
-/// The state of resolution.
 pub(crate) struct Resolver<'a> {
     pub(crate) scope: Scope<'a>,
     pub(crate) consts: Consts,
@@ -326,7 +325,6 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns the documentation of a definition.
 pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
     Docs {
         comments: definition.docs.clone(),
@@ -336,13 +334,11 @@ pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
     }
 }
 
-/// Returns the documentation of a declaration.
 fn declared(declaration: &Declaration, span: Span) -> Docs {
     let (comments, text) = (declaration.docs.clone(), text::declaration(declaration));
     Docs { comments, section: None, declaration: text, span }
 }
 
-/// Returns the phase in which a definition is resolved.
 fn phase_of(definition: &Definition) -> usize {
     match &definition.kind {
         DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,

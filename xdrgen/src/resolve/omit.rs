@@ -18,11 +18,9 @@ type Name = (Space, String);
 /// A use of a name: the document, the definition, and the position.
 type Use<'a> = (&'a Document<'a>, &'a Definition, Span);
 
-/// The state of the omissions.
 struct Omission<'a> {
     scope: &'a Scope<'a>,
     known: &'a Known<'a>,
-    /// The omitted definitions.
     omitted: HashSet<*const Definition>,
     /// Findings about the omitted definitions.
     found: Vec<Diagnostic>,

@@ -101,7 +101,6 @@ impl<'a> Resolver<'a> {
         Some(self.own_type(version, procedure, suffix, comment, body))
     }
 
-    /// Resolves the type of an argument or a result.
     fn procedure_type(&mut self, ty: &Declaration) -> Option<Type> {
         if ty.specifier.kind.is_body() {
             self.found.push(MeaningKind::BodyInProcedure.at(ty.specifier.span));

@@ -53,7 +53,6 @@ pub(crate) struct Scope<'a> {
     pub(crate) c_lines: CLines<'a>,
     /// Redefinitions in later documents, in order.
     again: HashMap<&'a str, Vec<&'a Definition>>,
-    /// Compares duplicate definitions.
     repeats: Repeats,
     /// The number of similarity searches so far.
     looked: Cell<usize>,
@@ -65,11 +64,9 @@ const LIKENESSES: usize = 100;
 /// Maximum number of extensions of one definition. Each extension is checked separately.
 const EXTENSIONS: usize = 16;
 
-/// A document of a run.
 pub(crate) struct Document<'a> {
     pub(crate) id: SourceId,
     pub(crate) specification: &'a Specification,
-    /// The trust in its text.
     pub(crate) trust: Trust,
 }
 
@@ -356,7 +353,6 @@ impl<'a> Scope<'a> {
         self.values.get(name).copied()
     }
 
-    /// Returns the names of all types.
     pub(crate) fn type_names(&self) -> impl Iterator<Item = &'a str> {
         self.types.keys().copied()
     }

@@ -276,7 +276,6 @@ fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> M
     Message { whole, reduced, needs }
 }
 
-/// The bounds of a result.
 struct Reply {
     whole: Bound,
     reduced: Bound,
