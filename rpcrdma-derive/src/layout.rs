@@ -140,8 +140,8 @@ fn items(field: &Field<'_>) -> Option<TokenStream> {
 }
 
 /// Returns checks that only the compiler can evaluate, if needed. A type of a backward-only program must
-/// contain no items. Any other type must not contain more items than it declares or, if a field may contain
-/// the derived type, than the derive can see in the fields.
+/// contain no items. Any other type must not contain more items than it declares. Without a declaration, a
+/// type that may contain itself must not contain more items than the derive can see in the fields.
 fn check(container: &Container<'_>) -> Option<TokenStream> {
     let fields = container.fields();
     if container.backward {

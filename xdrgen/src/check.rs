@@ -26,8 +26,8 @@ struct Facts<'h> {
     bound: &'h [Bound<'h>],
 }
 
-/// A function that reports every violation of a rule. The variant determines when the function runs and
-/// what it receives.
+/// A function that reports every violation of a rule. The variant determines when the function runs, and
+/// its arguments.
 enum Rule {
     /// Runs before definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),

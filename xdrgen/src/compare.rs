@@ -95,8 +95,8 @@ pub(crate) enum Kind<'m> {
     Type(Pair<&'m TypeDef>, bool),
     /// A member, and the enum in both versions.
     Member((TypeId, TypeId), Pair<&'m Member>),
-    /// An arm that only one of two unions has. The fields are its value (`None` for the default arm), the
-    /// arm, the base's default arm, and whether the other union's enum or bool has the value. For a default
+    /// An arm that only one of two unions has: its value (`None` for the default arm), the arm, and the
+    /// base's default arm. The flag is true if the other union's enum or bool has the value. For a default
     /// arm or an integer discriminant, the flag is true only if the arm was removed.
     Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
     /// A program, a version or a procedure, with the new name of its container (empty for a program).
@@ -199,7 +199,7 @@ fn kind(ty: &TypeDef) -> &'static str {
 /// Maximum number of characters of a declaration in a finding.
 const SHOWN: usize = 100;
 
-/// Returns a declaration in one line, without comments.
+/// Returns a declaration in one line without comments, truncated if it is long.
 fn line(docs: &Docs) -> String {
     let mut bare = String::new();
     let mut rest = docs.declaration.as_str();

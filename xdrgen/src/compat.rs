@@ -31,7 +31,7 @@ pub enum Verdict {
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
-    /// The findings in the documents themselves. If one is an error, nothing was compared.
+    /// The findings in the documents themselves. If a finding is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
     /// Each breach of the rules, `X500` to `X514`, with its position in both protocols.
     pub breaches: Vec<Diagnostic>,

@@ -275,7 +275,7 @@ pub struct Diagnostic {
 /// The text of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// One line, lower case, no full stop.
+    /// What is wrong: one line in lower case, without a full stop.
     pub message: String,
     /// The position with a label.
     pub primary: Label,
@@ -383,7 +383,7 @@ impl Part {
     }
 }
 
-/// The first few items, and the number of further ones.
+/// The first few items, and the number of further items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Excerpt<T> {
     pub(crate) first: Vec<T>,

@@ -47,7 +47,7 @@ pub struct Change {
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
-    /// The findings in the documents themselves. If one is an error, nothing was compared.
+    /// The findings in the documents themselves. If a finding is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
     /// The changes: definitions of the first version in order, then those that the second version adds.
     pub changes: Vec<Change>,

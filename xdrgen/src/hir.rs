@@ -327,8 +327,8 @@ impl Hir {
         }
     }
 
-    /// Returns the payload if the union is optional data: its discriminant is a bool, with a payload at TRUE
-    /// and none at FALSE (RFC 4506 section 4.19).
+    /// Returns the payload if the union is optional data (RFC 4506 section 4.19): its discriminant is a bool,
+    /// which selects a payload at TRUE and no payload at FALSE.
     pub(crate) fn option<'h>(&self, union: &'h Union) -> Option<&'h Field> {
         let [first, second] = union.arms.as_slice() else { return None };
         let chosen_by = |arm: &Arm, value| matches!(arm.labels.as_slice(), [one] if one.value == value);

@@ -273,9 +273,9 @@ pub struct Program {
 pub struct Version {
     /// Its name in the document.
     pub name: String,
-    /// The type that represents it.
+    /// The name of the Rust type that represents the version.
     pub ident: String,
-    /// The module of its client and server.
+    /// The name of the module with its client and server.
     pub module: String,
     /// Its number.
     pub number: u32,
@@ -292,7 +292,7 @@ pub struct Version {
 pub struct Procedure {
     /// Its name in the document.
     pub name: String,
-    /// The type that represents it.
+    /// The name of the Rust type that represents the procedure.
     pub ident: String,
     /// The name of its method.
     pub method: String,

@@ -75,8 +75,7 @@ pub enum Rules {
     Rfc8178,
 }
 
-/// Definitions that were omitted from the new protocol. A part that seems to be removed may be one of
-/// them.
+/// Definitions that were omitted from the new protocol. A part that seems to be removed may be among them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
     /// The names of the omitted definitions. An unknown name is empty.
@@ -419,9 +418,8 @@ fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// Returns the bits of a new named number, if it is a flag. A number with several bits is a flag only if
-/// its name contains `FLAG`, since the numbers of an enum that no message contains may also be
-/// consecutive.
+/// Returns the bits of a new named number, if it is a flag. The members of an enum may also have
+/// consecutive numbers, so a number with several bits is a flag only if its name contains `FLAG`.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
     let says_so = flag_word(one.0, "").is_some();

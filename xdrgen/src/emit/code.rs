@@ -359,7 +359,7 @@ impl Code {
 enum Piece<'t> {
     Text(&'t str),
     /// The parts between brackets. If the flag is set and each part has its own line, a comma follows the
-    /// last one.
+    /// last part.
     List(Vec<Vec<Piece<'t>>>, bool),
     /// The space after an attribute.
     Attribute,

@@ -5,7 +5,8 @@ use super::tokens::{Context, Reason, Syntax, TOO_DEEP, shown};
 use crate::diag::{Diagnostic, Expected, Open, SyntaxKind};
 use crate::keywords::{DEFINITIONS, differs_by_one_letter, is_keyword};
 
-/// The position to continue at after an error, and the number of open bodies of the broken definition.
+/// The position where parsing continues after an error, and the number of open bodies of the broken
+/// definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resume {
     pub(crate) at: usize,

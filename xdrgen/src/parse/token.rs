@@ -73,7 +73,7 @@ pub(crate) struct Comment<'a> {
 pub(crate) enum OtherLine<'a> {
     /// `%text` without the `%`, or a preprocessor line.
     PassThrough(&'a str),
-    /// `#define NAME value`: the name, its replacement text, and its number, if it is one.
+    /// `#define NAME value`: the name, its replacement text, and the number, if the text is not a name.
     Define(Piece<'a>, Piece<'a>, Option<i128>),
 }
 

@@ -305,7 +305,8 @@ fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     reply
 }
 
-/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. A sum over arguments stays.
+/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. A sum over arguments is
+/// unchanged.
 fn narrow(bound: &mut Bound, to: &Bound) {
     *bound = match (&*bound, to) {
         (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),
