@@ -173,8 +173,8 @@ pub(crate) fn module(path: &std::path::Path) -> String {
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// Rust's keywords by length, including reserved ones. The keyword for unchecked code is concatenated,
-/// since it appears in this repository only next to such code.
+/// Rust's keywords by length, including reserved ones. `concat!` splits one keyword, which this
+/// repository contains as a word only next to unchecked code.
 const KEYWORDS: [&[&str]; 9] = [
     &[],
     &[],

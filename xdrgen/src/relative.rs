@@ -1,4 +1,4 @@
-//! Paths relative to another directory, without access to the file system.
+//! Paths relative to another directory. The paths need not exist.
 
 use std::path::{Component, Path, PathBuf, absolute};
 

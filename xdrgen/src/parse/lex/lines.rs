@@ -18,7 +18,7 @@ use crate::source::{Span, narrow};
 /// Maximum number of characters of an expansion or a condition in a finding.
 const SHOWN: usize = 60;
 
-/// Maximum number of tokens of an expression in an expansion.
+/// Exclusive limit for the number of tokens of an expression in an expansion.
 const MAX_EXPRESSION: usize = 100;
 
 impl<'a> Lexer<'a, '_> {
