@@ -38,7 +38,7 @@ pub(crate) struct Variant<'a> {
 pub(crate) enum Unknown {
     /// The value of the expression at this position.
     Given(Span),
-    /// One more than the previous value.
+    /// No expression: one more than the previous value, or 0 for the first.
     Follows,
 }
 

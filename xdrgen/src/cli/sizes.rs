@@ -50,7 +50,6 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     print(&tables.join("\n"))
 }
 
-/// The column headings.
 const HEADINGS: [&str; 7] = ["procedure", "call", "reduced", "sent", "reply", "reduced", "returned"];
 
 fn table(version: &VersionSizes, assumed: &Assumed) -> String {

@@ -172,8 +172,8 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
-/// Returns a size that exceeds the maximum length of a chunk: of an item of the longest reply, or of that
-/// reply without its items. Returns `None` if no size does, or if a bound depends on the arguments.
+/// Returns the maximum size of an item or of a long reply's stream, if it exceeds the maximum length of a
+/// chunk. Returns `None` if a bound of the reply depends on the arguments.
 pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let mut sums = procedure.reply.item.iter().chain(&procedure.reply.whole);
     if sums.any(|sum| !sum.fields.is_empty()) {
@@ -279,7 +279,6 @@ fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> M
     Message { whole, reduced, needs }
 }
 
-/// The bounds of a result.
 struct Reply {
     whole: Bound,
     reduced: Bound,
@@ -309,7 +308,8 @@ fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     reply
 }
 
-/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. A sum over arguments stays.
+/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. A sum over arguments is
+/// unchanged.
 fn narrow(bound: &mut Bound, to: &Bound) {
     *bound = match (&*bound, to) {
         (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),
