@@ -46,7 +46,7 @@ impl Backward for TcpBackward {
     }
 
     fn cancel(&mut self, call: CallId) {
-        // A backward call without a reply does not close the connection.
+        // An abandoned backward call never closes the connection, so the time of sending is not needed.
         self.requester.forget(call);
     }
 
