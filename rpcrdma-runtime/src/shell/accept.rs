@@ -24,7 +24,6 @@ pub(super) struct Listening {
     pub(super) per_address: usize,
     /// How long a connection may be idle.
     pub(super) idle: Option<Duration>,
-    /// The peers that may connect.
     pub(super) peers: PeerFilter,
     pub(super) stats: ServerStats,
     pub(super) drain: Duration,

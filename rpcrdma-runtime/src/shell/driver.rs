@@ -468,7 +468,7 @@ impl<O: Outbound> Driver<O> {
         let now = self.shared.now();
         let mut state = self.shared.lock();
         match made {
-            // The connection is dropped without the lock.
+            // A connection that was made too late is dropped after the lock is released.
             _ if state.ended => {}
             Ok(connected) => state.connected(connected, now),
             Err(error) => {
@@ -573,7 +573,7 @@ impl<O: Outbound> Future for Driver<O> {
 }
 
 impl<O: Outbound> Drop for Driver<O> {
-    /// Fails the callers that still wait: the session has ended, or the runtime has dropped the task.
+    /// Ends the session if the runtime drops the task before that. Callers that still wait fail.
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut state = self.shared.lock();

@@ -22,7 +22,7 @@ type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
 pub(super) enum Lookup {
     /// New: the call runs, and [`DuplicateCache::finish`] ends it.
     New(Ticket),
-    /// Running: the receiver gets its reply.
+    /// Running: the receiver gets the reply of the running call.
     Running(oneshot::Receiver<Option<RpcReply>>),
     /// Executed: the cached reply.
     Answered(RpcReply),

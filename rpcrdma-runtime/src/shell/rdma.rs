@@ -81,7 +81,7 @@ pub(super) struct RdmaInbound<C> {
     peer: Option<SocketAddr>,
     stats: ServerStats,
     _credits: Gauged,
-    /// New calls are dropped.
+    /// Whether new calls are dropped.
     draining: bool,
     account: Arc<Account>,
     /// The memory of [`Responder::unsent_bytes`].
@@ -204,7 +204,6 @@ impl<C: Connection> RdmaInbound<C> {
         self.stats.transport(self.responder.take_counts());
     }
 
-    /// Records the end of the connection.
     pub(super) fn ended(&mut self, serving: &Serving, reason: &CloseReason) {
         debug!(%reason, "connection closed");
         serving.ended(&mut self.responder, self.peer);

@@ -61,7 +61,6 @@ pub(super) struct Slots(Arc<Shared>);
 struct Shared {
     max: usize,
     max_per_owner: usize,
-    /// Whether connections are closed to make room for new ones.
     makes_room: bool,
     start: Instant,
     state: Mutex<State>,
@@ -85,7 +84,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const EXCESS: usize = 2;
 
 impl Slots {
-    /// Returns free slots. If `makes_room` is true, connections are closed when no slot is free.
+    /// Returns free slots. If `makes_room` is true, connections may be closed to make room for new ones.
     pub(super) fn new(max: usize, max_per_owner: usize, makes_room: bool) -> Self {
         let (start, state, changed) = (Instant::now(), Mutex::default(), Notify::new());
         let max_per_owner = max_per_owner.max(1);

@@ -36,7 +36,7 @@ pub(super) struct Waiters {
     next_xid: u32,
     /// The callers to wake after the lock of this table is released.
     woken: Vec<Waker>,
-    /// The session or the connection has ended, so new calls fail.
+    /// True once the session or the connection has ended: new calls fail.
     closed: bool,
 }
 
@@ -96,8 +96,8 @@ impl Waiters {
         self.callers.get_mut(call.xid()).filter(|caller| caller.call == call)
     }
 
-    /// As [`Submit::poll_outcome`]. Also returns the replaced waker, which must be dropped without the
-    /// lock.
+    /// Implements [`Submit::poll_outcome`]. Also returns the replaced waker, which must be dropped without
+    /// the lock.
     pub(super) fn poll_outcome(
         &mut self,
         call: CallId,

@@ -28,7 +28,6 @@ struct State {
     given: HashSet<(Kind, Owner)>,
 }
 
-/// A kind of warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// A call's Read chunks exceed the limit.

@@ -43,7 +43,7 @@ pub struct ServerSnapshot {
     pub connected: u64,
     /// All connections so far.
     pub connections: ConnectionCounts,
-    /// Replies over any transport.
+    /// Replies, and calls without a reply, over any transport.
     pub rpc: RpcCounts,
     /// The effects of the duplicate-request cache.
     pub duplicates: DuplicateCounts,

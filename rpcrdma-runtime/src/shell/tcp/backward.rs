@@ -10,7 +10,7 @@ use crate::xdr::Message;
 /// The backward calls on one connection.
 pub(super) struct TcpBackward {
     pub(super) requester: TcpRequester,
-    /// The client accepts calls.
+    /// Whether the client accepts calls.
     pub(super) ready: bool,
     submitted: u32,
 }

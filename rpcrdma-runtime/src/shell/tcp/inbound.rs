@@ -36,9 +36,9 @@ pub(super) struct TcpInbound {
     outgoing: Outgoing,
     slots: CallSlots,
     backward: Calling<TcpBackward>,
-    /// The client has not closed its direction.
+    /// False once the client has closed its direction.
     open: bool,
-    /// New calls are dropped.
+    /// Whether new calls are dropped.
     draining: bool,
     /// The error of a reply that could not be queued.
     failed: Option<io::Error>,
@@ -152,8 +152,8 @@ impl TcpInbound {
         self.open && if self.draining { has_outstanding } else { self.slots.has_room(has_outstanding) }
     }
 
-    /// Returns the memory for which the next record must wait. Small records wait only if the owner has used
-    /// up its share. Records that may be replies to backward calls do not wait.
+    /// Returns the memory for which the next record must wait, if any. Small records wait only if the owner
+    /// has used up its share. Records that may be replies to backward calls do not wait.
     ///
     /// # Errors
     /// The record is too long.

@@ -29,7 +29,6 @@ pub(super) struct TcpRequester {
     queue: BTreeMap<CallId, Message>,
     /// Outstanding calls by XID.
     calls: Table<Sent>,
-    /// Maximum silence of the server.
     max_silence: Duration,
     /// Time at which the server last sent something, or at which the connection was made.
     last_received: Instant,
@@ -68,7 +67,7 @@ impl TcpRequester {
         self.max_reply
     }
 
-    /// Returns why the connection must be closed, if it must.
+    /// Returns the reason to close the connection, if any.
     pub(super) fn closing(&self) -> Option<&CloseReason> {
         self.closing.as_ref()
     }

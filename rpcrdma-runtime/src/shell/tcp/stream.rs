@@ -102,7 +102,7 @@ impl Incoming {
         self.records.announced(&mut self.input).map_err(io::Error::other)
     }
 
-    /// Raises the limit of a record to this many octets.
+    /// Raises the limit of a record to `max` octets if the limit is lower.
     pub(super) fn admit(&mut self, max: usize) {
         self.records.admit(max);
     }
