@@ -283,7 +283,6 @@ async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
     settle().await;
     let held: u64 = unread.iter().map(|connection| connection.output().0).sum();
     let half = memory.max() / 2;
-    // On each connection, half of the replies wait until earlier Sends complete.
     assert!((half / 3..=half).contains(&held), "{held} bytes of replies");
     // Each connection may exceed the share by one call.
     assert!((half - (1 << 20)..=half + (1 << 20)).contains(&memory.used()), "{held} bytes, and {memory:?}");
