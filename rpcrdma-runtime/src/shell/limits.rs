@@ -5,14 +5,14 @@ use crate::proto::rdma::{Config, MessageLimits};
 use crate::proto::rpc::duplicates::DuplicateLimits;
 use crate::provider::iwarp;
 
-/// All limits on the memory, calls and time that peers and callers can use.
+/// Limits on the memory, calls and time that peers and callers can use.
 ///
 /// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
 /// applies the limits that concern it, and `limits` returns the limits in force.
 ///
 /// A server uses about [`Limits::max_memory`] for calls and replies, however many connections it has, and
 /// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA has at most
-/// [`Limits::max_fetched`] bytes of Read chunks, or one call. A connection over TCP has at most
+/// [`Limits::max_fetched`] bytes of Read chunks, or one call. A connection over TCP runs at most
 /// [`Limits::max_tcp_calls`] calls of at most [`Limits::max_record`] bytes each.
 ///
 /// ```
@@ -49,9 +49,8 @@ pub struct Limits {
     /// Maximum number of a server's queued and outstanding backward calls on one connection (default
     /// 1,024). Further calls fail immediately.
     pub max_backward_calls: usize,
-    /// Maximum number of a server's connections (default 1,024). For a further connection, the server closes
-    /// the connection that has been idle longest. If none is idle, the server closes a connection of the
-    /// address with the most ([`ServerOptions::idle`]). With 0 a server fails to bind.
+    /// Maximum number of a server's connections (default 1,024). [`ServerOptions::idle`] describes how a
+    /// server handles further connections. With 0 a server fails to bind.
     pub max_connections: usize,
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.

@@ -90,8 +90,8 @@ impl CallTimer {
         CallTimer(is_enabled().then(|| (Instant::now(), call)))
     }
 
-    /// Measures a call if a handler has replied to it. Other calls are not measured: their program, version
-    /// and procedure numbers are arbitrary, and each combination would create a new label.
+    /// Records the duration if the reply shows that the procedure exists. Otherwise a peer could create any
+    /// number of labels with invalid numbers.
     pub(super) fn end(self, reply: Option<&RpcReply>) {
         use Reject::{GarbageArguments, SystemError};
         let is_known = matches!(

@@ -123,7 +123,7 @@ impl Outbound for Wired {
     }
 }
 
-/// Answers one call.
+/// Waits for one call and replies to it.
 fn answer(wire: &SharedWire) {
     let call = block_on(poll_fn(|cx| {
         let mut wire = wire.lock().unwrap();
@@ -239,7 +239,7 @@ fn closing_fails_a_call_of_another_thread() {
     });
 }
 
-/// A runtime that shuts down drops the driver while it waits.
+/// A runtime that shuts down drops the driver.
 #[test]
 fn dropping_the_driver_fails_a_waiting_call() {
     for blocked in [false, true] {
