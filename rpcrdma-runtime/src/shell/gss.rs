@@ -395,7 +395,7 @@ mod tests {
         drop(second);
         let mut fourth = Box::pin(numbers.take());
         let waits = tokio::time::timeout(std::time::Duration::from_millis(20), &mut fourth).await;
-        assert!(waits.is_err(), "the first one is still in use");
+        assert!(waits.is_err(), "the first number is still in use");
         drop(first);
         assert_eq!(fourth.await.unwrap().0, 4);
     }

@@ -262,7 +262,8 @@ impl TcpClientOptions {
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
-        (self.timeout, self.max_outstanding_calls) = (limits.times.call, limits.max_outstanding_calls);
+        (self.timeout, self.idle) = (limits.times.call, limits.times.idle);
+        self.max_outstanding_calls = limits.max_outstanding_calls;
         self
     }
 
@@ -271,7 +272,8 @@ impl TcpClientOptions {
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         limits.take_from_tcp(&self.tcp);
-        (limits.times.call, limits.max_outstanding_calls) = (self.timeout, self.max_outstanding_calls);
+        (limits.times.call, limits.times.idle) = (self.timeout, self.idle);
+        limits.max_outstanding_calls = self.max_outstanding_calls;
         limits
     }
 }
@@ -388,17 +390,30 @@ mod tests {
                 ..others
             }
         );
-        let by_tcp = TcpServerOptions::default().with_limits(&odd).limits();
-        assert_eq!((by_tcp.max_record, by_tcp.max_tcp_calls, by_tcp.times.stall), (17, 18, odd.times.stall));
-        assert_eq!((by_tcp.max_tcp_backward_calls, by_tcp.max_backward_calls), (27, 28));
-        assert_eq!((by_tcp.max_connections, by_tcp.max_connections_per_address), (11, 12));
-        assert_eq!((by_tcp.max_memory, by_tcp.min_rate), (30, 31));
-        assert_eq!((by_tcp.duplicates, by_tcp.times.drain), (odd.duplicates, odd.times.drain));
-        let by_tcp = TcpClientOptions::default().with_limits(&odd).limits();
-        assert_eq!((by_tcp.max_record, by_tcp.max_tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));
+        let TimeLimits { connect, stall, .. } = odd.times;
+        let Limits { max_record, max_tcp_calls, max_tcp_backward_calls, min_rate, .. } = odd;
+        let over_tcp = Limits { max_record, max_tcp_calls, max_tcp_backward_calls, min_rate, ..default };
+        let Limits { max_backward_calls, max_connections, max_connections_per_address, .. } = odd;
+        let TimeLimits { drain, call, idle, idle_peer, .. } = odd.times;
         assert_eq!(
-            (by_tcp.max_tcp_backward_calls, by_tcp.max_outstanding_calls),
-            (27, odd.max_outstanding_calls)
+            TcpServerOptions::default().with_limits(&odd).limits(),
+            Limits {
+                max_backward_calls,
+                max_connections,
+                max_connections_per_address,
+                max_memory: odd.max_memory,
+                duplicates: odd.duplicates,
+                times: TimeLimits { connect, stall, drain, idle_peer, ..default.times },
+                ..over_tcp
+            }
+        );
+        assert_eq!(
+            TcpClientOptions::default().with_limits(&odd).limits(),
+            Limits {
+                max_outstanding_calls: odd.max_outstanding_calls,
+                times: TimeLimits { connect, stall, call, idle, ..default.times },
+                ..over_tcp
+            }
         );
     }
 

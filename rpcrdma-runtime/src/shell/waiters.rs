@@ -226,7 +226,7 @@ mod tests {
             Ok(IncomingReply { message, traffic: Traffic::default() })
         };
         waiters.end(other, reply());
-        assert_eq!(wake(&mut waiters), 0, "it waits for another call");
+        assert_eq!(wake(&mut waiters), 0, "the waker waits for another call");
         waiters.end(call, reply());
         assert_eq!(wake(&mut waiters), 1);
         waiters.end(call, Err(TransportError::NotReady));
