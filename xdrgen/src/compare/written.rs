@@ -89,7 +89,7 @@ impl<'m> Walk<'m> {
         let kept = old.iter().filter(|field| now.contains_key(field.name.as_str()));
         let mut still = kept.zip(new.iter().filter(|field| !is_new(field)));
         if let Some((one, other)) = still.find(|(one, other)| one.name != other.name) {
-            let place = |field: &Field| side(format!("{} stands here", field.name), &field.docs);
+            let place = |field: &Field| side(format!("`{}` is at this position", field.name), &field.docs);
             self.emit(path(one), Kind::Written("field"), true, [place(one), place(other)]);
         }
     }
