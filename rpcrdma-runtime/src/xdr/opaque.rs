@@ -29,8 +29,7 @@ pub trait DdpItem: Encode + Sized {
     fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
-/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), sharing the memory of its
-/// message.
+/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), in shared memory.
 ///
 /// Encoding and decoding check the bound.
 ///

@@ -71,7 +71,6 @@ impl Drop for Window {
     }
 }
 
-/// A window and its region.
 #[derive(Debug)]
 struct Bound {
     state: State,
@@ -80,7 +79,6 @@ struct Bound {
     region: Registered<Memory>,
 }
 
-/// The state of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// The request that binds the window is queued.
