@@ -161,7 +161,7 @@ impl Event {
         name.to_string_lossy().into_owned()
     }
 
-    /// Returns the status: a negative error number or a reason code of the connection manager.
+    /// Returns the status as an error: a system error, or a reason code of the connection manager.
     pub(super) fn status(&self) -> io::Error {
         match self.status {
             negative if negative < 0 => io::Error::from_raw_os_error(negative.saturating_neg()),

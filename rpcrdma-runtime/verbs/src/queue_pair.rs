@@ -47,7 +47,7 @@ const SIGNAL_INTERVAL: usize = 16;
 const MAX_UNSIGNALED_IWARP: u32 = 4095;
 /// A rejected inline limit below this value becomes 0. Other rejected limits are halved.
 const MIN_INLINE: u32 = 32;
-/// Marks the work request id of a Receive, whose other bits are the slot. Other requests are numbered
+/// Marks the work request id of a Receive. The other bits of the id are the slot. Other requests are numbered
 /// consecutively.
 const RECEIVE: u64 = 1 << 63;
 

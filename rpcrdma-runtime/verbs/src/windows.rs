@@ -188,7 +188,7 @@ impl Windows {
         }
     }
 
-    /// Moves the region of an invalidated window to the fenced regions, and keeps the window for reuse.
+    /// Moves the region of an invalidated window to the fenced regions. Keeps at most [`MAX_FREE`] windows.
     pub(super) fn fence(&mut self, token: Token, handle: u32) {
         let Some(Bound { mut window, region, .. }) = self.bound.remove(&handle) else { return };
         window.set_handle(handle);

@@ -60,8 +60,9 @@ pub struct IwarpConnection {
     output: VecDeque<Bytes>,
     /// Octets in `output`.
     queued: usize,
-    /// Octets written to TCP, and read from it.
+    /// Octets written to TCP.
     written: u64,
+    /// Octets read from TCP.
     read: u64,
     /// The value of `written` at which FPDUs adapt to TCP's segments. `None` if their size is configured.
     resize_at: Option<u64>,

@@ -10,7 +10,7 @@ use crate::provider::MinRate;
 
 /// Maximum number of probes for a silent peer.
 const MAX_PROBES: u32 = 8;
-/// The delay of the timer when no deadline is set.
+/// The initial delay of the timer, before any deadline is set.
 const NO_DEADLINE: Duration = Duration::from_secs(3600);
 /// The maximum time limit: a year, so that deadlines do not exceed the maximum `Instant`.
 const MAX_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
