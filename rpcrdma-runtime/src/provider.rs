@@ -26,7 +26,7 @@ pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 
-/// Connects to one server, and connects again after a connection is lost.
+/// Connects to one server. A client calls its connector again after a connection is lost.
 ///
 /// A closure that returns the future of a connection is also a connector.
 pub trait Connector: Send + Sync + 'static {
@@ -98,7 +98,7 @@ pub struct LocalParameters {
     pub private_data: Bytes,
     /// The maximum length of a received Send, in bytes.
     pub receive_size: u32,
-    /// The number of Receives to post, enough for everything that the peer may send at once.
+    /// The number of Receives to post: enough for the maximum number of outstanding messages of the peer.
     pub receives: u32,
 }
 

@@ -37,7 +37,7 @@ const MAX_COPIED: usize = 8192;
 const MAX_COPIED_PART: usize = 2048;
 /// The maximum number of scatter/gather elements in a request. The device may impose a lower limit.
 const MAX_SGES: u32 = 4;
-/// At least one of this many consecutive Sends and RDMA Writes generates a completion.
+/// At least one of this many consecutive requests generates a completion.
 const SIGNAL_INTERVAL: usize = 16;
 /// The longest unsignaled request on iWARP, in octets.
 ///
@@ -73,7 +73,7 @@ pub(super) struct QueuePair {
     first_sink: u64,
     /// The offset at which the next RDMA Read into the last sink starts.
     sink_end: u64,
-    /// The owner of the buffers for long RDMA Reads.
+    /// The owner of the cached buffers for RDMA Reads.
     read_buffers: Owner,
     /// Slots for short sent and fetched data.
     copy_slots: Slots,
