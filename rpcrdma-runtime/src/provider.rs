@@ -26,7 +26,7 @@ pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 
-/// Makes connections to one server: the first, and a new one after a connection is lost.
+/// Connects to one server. A client calls its connector again after a connection is lost.
 ///
 /// A closure that returns the future of a connection is also a connector.
 pub trait Connector: Send + Sync + 'static {
@@ -55,10 +55,10 @@ where
 
 /// Listens on an address.
 pub trait Acceptor: Send + Sync + 'static {
-    /// A connection request.
+    /// The type of a connection request.
     type Incoming: IncomingConnection;
 
-    /// Returns the bound address, with the port that the system chose.
+    /// Returns the bound address, with the port that the system chose if port 0 was requested.
     ///
     /// # Errors
     /// An error of the operating system.
@@ -98,7 +98,7 @@ pub struct LocalParameters {
     pub private_data: Bytes,
     /// The maximum length of a received Send, in bytes.
     pub receive_size: u32,
-    /// The number of Receives to post, enough for everything that the peer may send at once.
+    /// The number of Receives to post: enough for the maximum number of outstanding messages of the peer.
     pub receives: u32,
 }
 
@@ -117,14 +117,14 @@ impl LocalParameters {
 
 /// The local end of a connection. A single task polls it. Other tasks may submit and flush, one at a time.
 pub trait Connection: Send {
-    /// Starts an action without blocking. A failure is reported as [`Completion::Closed`].
+    /// Starts an action without blocking. [`Completion::Closed`] reports a failure of the connection.
     fn submit(&mut self, action: Action);
 
     /// Polls for the next completion. Polling also sends and receives, so that blocked output does not stop
-    /// input. After [`Completion::Closed`], it returns [`Poll::Pending`] forever.
+    /// input. After [`Completion::Closed`], the method returns [`Poll::Pending`] forever.
     fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion>;
 
-    /// Returns a completion that is already known, without checking for new input.
+    /// Returns the next completion that is already known, if any, without checking for new input.
     fn try_completion(&mut self) -> Option<Completion> {
         None
     }
@@ -179,8 +179,8 @@ pub struct ConnectionInfo {
     pub max_region: u32,
     /// The maximum number of posted Receives.
     pub receives: u32,
-    /// Whether the provider supports remote invalidation. If false, the local peer does not announce it (the
-    /// R flag, RFC 8797 section 4.1), regardless of its configuration.
+    /// Whether the peer may invalidate local handles. If false, a connector clears the R flag in the private
+    /// data that it sends (RFC 8797 section 4.1), regardless of the client's configuration.
     pub remote_invalidation: bool,
     /// Whether the provider can fence a sink that the peer may still write, without closing the connection
     /// ([`Action::Abandon`]).

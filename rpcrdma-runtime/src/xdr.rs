@@ -101,9 +101,8 @@ pub trait Encode: Layout {
     /// never truncated.
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
-    /// Writes the value field by field; derived structs implement this. In a `RUN`, the sink is memory
-    /// reserved for the whole value, so no field reserves memory of its own. Otherwise, each level of nested
-    /// structs would repeat the reservation.
+    /// Writes the value field by field; derived structs implement this. In a `RUN`, no field tries to reserve
+    /// memory: either the memory for the whole value is reserved, or an attempt to reserve it has failed.
     #[doc(hidden)]
     #[inline]
     fn encode_fields<S: Sink + ?Sized, const RUN: bool>(&self, sink: &mut S) -> Result<(), Error> {

@@ -11,7 +11,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 pub struct MinRate {
     /// Octets per second.
     rate: u64,
-    /// The progress at the start of the current window.
+    /// The progress at the start of the current window, and the time of that start.
     start: Option<(u64, Instant)>,
 }
 

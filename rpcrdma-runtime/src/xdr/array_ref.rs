@@ -163,7 +163,7 @@ impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T
         require_elements::<T>(reader, count)?;
         let start = reader.clone();
         reader.enter()?;
-        // Zero-size elements need no check, and their number is unrelated to the message's size.
+        // Zero-size elements need no check.
         if T::LENGTHS.max != Size::ZERO {
             for index in 0..count as usize {
                 T::decode(reader).map_err(|error| error.at_index(index))?;

@@ -187,8 +187,8 @@ const fn one_length(lengths: Lengths) -> Option<usize> {
     }
 }
 
-/// Returns true if all encodings of a type have one size that fits the stage. If the sink had no room for the
-/// whole value, its parts are written without another attempt.
+/// Returns true if all encodings of a type have one size that fits the stage. Code after `encode_run` then
+/// writes the fields without another attempt to reserve memory.
 const fn is_staged(lengths: Lengths) -> bool {
     match one_length(lengths) {
         Some(len) => len <= STAGE,

@@ -20,7 +20,7 @@ macro_rules! fixed_layout {
     )* };
 }
 
-/// Implements both directions for numbers that are encoded as their big-endian bytes.
+/// Implements the encoding and decoding of numbers that are encoded as their big-endian bytes.
 macro_rules! numbers {
     ($($type:ty),* $(,)?) => { $(
         fixed_layout!($type => size_of::<$type>() as u64);

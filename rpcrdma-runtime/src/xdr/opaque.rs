@@ -29,8 +29,7 @@ pub trait DdpItem: Encode + Sized {
     fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
-/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), sharing the memory of its
-/// message.
+/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), in shared memory.
 ///
 /// Encoding and decoding check the bound.
 ///
@@ -200,8 +199,8 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    /// Pointer-sized and first: a `Result` stores its error in the same place, and the data after the length
-    /// is moved as a whole. If a move covered two earlier stores, the processor would wait for both stores.
+    /// Pointer-sized and first, because a `Result` stores its error in the same place. The length and the
+    /// data are then moved separately. The processor would delay a move that covers two earlier stores.
     len: usize,
     /// Bytes after the first `len` are unspecified and are never part of the value.
     data: [u8; MAX],

@@ -49,7 +49,7 @@ pub struct Reader<'de> {
     items: Items<'de>,
     depth: u32,
     limits: DecodeLimits,
-    /// The maximum number of further zero-size elements, which a peer can claim at no cost in every array.
+    /// The maximum number of further elements that may have size zero: a peer can claim them at no cost.
     empty: usize,
 }
 
@@ -113,8 +113,8 @@ impl<'de> Reader<'de> {
         self
     }
 
-    /// Disables the limit on zero-size elements, for bytes that were decoded before: their elements are
-    /// already counted.
+    /// Disables the limit on zero-size elements. Call this for bytes that were decoded before, because their
+    /// elements are already counted.
     pub(super) fn read_before(mut self) -> Self {
         self.empty = usize::MAX;
         self

@@ -261,7 +261,7 @@ fn reserved(claimed: Option<usize>, max: usize) -> usize {
     claimed.unwrap_or(0).min(max).min(MOST)
 }
 
-/// The expected number of elements.
+/// The maximum number of elements, for error messages.
 struct Count(usize);
 
 impl fmt::Display for Count {

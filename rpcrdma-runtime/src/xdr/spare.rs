@@ -15,7 +15,7 @@ const BLOCK: usize = 4096;
 /// The maximum size of a message in a shared block. Longer messages have separate memory.
 const SHORT: usize = BLOCK / 4;
 
-/// The maximum capacity of a list of items that is stored for reuse.
+/// The maximum capacity of a list that is stored for reuse.
 const MAX_ITEMS: usize = 16;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Spare {
     buffer: Option<Buffer>,
     items: Vec<Item>,
     pieces: Vec<Bytes>,
-    /// The block in use, and the preceding one.
+    /// The block in use, and the preceding block.
     block: BytesMut,
     before: BytesMut,
 }

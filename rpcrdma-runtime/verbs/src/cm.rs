@@ -161,7 +161,7 @@ impl Event {
         name.to_string_lossy().into_owned()
     }
 
-    /// Returns the status: a negative error number or a reason code of the connection manager.
+    /// Returns the status as an error: a system error, or a reason code of the connection manager.
     pub(super) fn status(&self) -> io::Error {
         match self.status {
             negative if negative < 0 => io::Error::from_raw_os_error(negative.saturating_neg()),
@@ -170,7 +170,6 @@ impl Event {
     }
 }
 
-/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Resolved,
@@ -324,7 +323,7 @@ impl Id {
         unsafe { ffi::rdma_destroy_qp(self.raw.as_ptr()) };
     }
 
-    /// Returns the context of the device to which the id is bound, and the port number.
+    /// Returns the context of the device to which the id is bound, if any, and the port number.
     pub(super) fn device(&self) -> Option<(NonNull<ib::ibv_context>, u8)> {
         // SAFETY: the id is alive, and only calls by its single owner modify it.
         let (verbs, port) = unsafe { ((*self.raw.as_ptr()).verbs, (*self.raw.as_ptr()).port_num) };
@@ -340,13 +339,11 @@ impl Id {
         Some(address)
     }
 
-    /// Returns the address of the peer.
     pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
         // SAFETY: the id is alive, and every bit pattern is a valid address.
         from_storage(unsafe { &(*self.raw.as_ptr()).destination })
     }
 
-    /// Waits for the next event.
     pub(super) async fn event(&self) -> io::Result<Event> {
         loop {
             let mut ready = self.events.readable().await?;
@@ -357,7 +354,6 @@ impl Id {
         }
     }
 
-    /// Polls for the next event.
     pub(super) fn poll_event(&self, cx: &mut Context<'_>) -> Poll<io::Result<Event>> {
         loop {
             let mut ready = ready!(self.events.poll_read_ready(cx))?;

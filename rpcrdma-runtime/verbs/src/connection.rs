@@ -42,7 +42,7 @@ pub struct VerbsConnection {
     phase: Phase,
     /// Registrations and deregistrations that run on other threads.
     blocking: JoinSet<Result<Blocking, RecvError>>,
-    /// When the connection became idle. `None` while it has work.
+    /// The start of polling without progress, for [`VerbsOptions::spin`].
     idle_since: Option<Instant>,
     /// The end of the current interval of [`VerbsOptions::keepalive`].
     keepalive: Option<Pin<Box<Sleep>>>,
@@ -135,7 +135,7 @@ impl VerbsConnection {
         }
     }
 
-    /// Returns the handle and the address of a region, or of a window bound to it.
+    /// Returns the handle and the address of a region, or of a window bound to the region.
     fn advertise(&mut self, region: Registered<Memory>) -> Result<(u32, u64), (Memory, io::Error)> {
         let address = region.address();
         match &mut self.queue_pair {
@@ -393,7 +393,7 @@ impl Connection for VerbsConnection {
             (Action::Write { token, sink, data }, Some(queue_pair)) if open => {
                 queue_pair.submit(Work::Write { token, sink, data });
             }
-            // Other actions have no effect after the connection is lost.
+            // The other actions have no effect unless the connection is open.
             _ => {}
         }
     }

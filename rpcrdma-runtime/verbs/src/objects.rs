@@ -213,8 +213,8 @@ fn registration_error(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("memory registration failed: {error}; {hint}"))
 }
 
-/// Memory of at least this many octets is registered on another thread, because the kernel looks up and pins
-/// each page.
+/// Memory of at least this many octets is registered and deregistered on another thread, because the kernel
+/// looks up and pins each page.
 pub(super) const LONG: usize = 4 << 20;
 
 /// Registered memory that is divided into slots of equal size.
@@ -271,7 +271,6 @@ impl Slab {
     }
 }
 
-/// Returns a scatter/gather element.
 pub(super) fn sge(addr: u64, len: usize, lkey: u32) -> ib::ibv_sge {
     ib::ibv_sge { addr, length: u32::try_from(len).unwrap_or(u32::MAX), lkey }
 }

@@ -43,8 +43,8 @@ pub struct VerbsOptions {
     /// The maximum number of posted Sends, RDMA Reads and RDMA Writes (default 256). The device may impose a
     /// lower limit. Further work is queued.
     pub max_sends: u32,
-    /// The longest message that is sent inline (`IBV_SEND_INLINE`), in octets (default 256). 0 disables
-    /// inline messages. The device may impose a lower limit. On iWARP, no message is sent inline.
+    /// The longest Send or RDMA Write with inline data (`IBV_SEND_INLINE`), in octets (default 256). 0
+    /// disables inline data. The device may impose a lower limit. On iWARP, no data is sent inline.
     pub inline: u32,
     /// How long an idle connection polls the device before it waits for an event (default zero).
     ///

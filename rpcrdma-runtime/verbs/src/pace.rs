@@ -33,7 +33,7 @@ pub(super) struct Pace {
     average: MinRate,
     /// The oldest request, and the time since which it is the oldest.
     oldest: (u64, Instant),
-    /// The number of the next request at an earlier time, and that time.
+    /// The number of the next request at some time, and that time. Renewed when that request is the oldest.
     mark: (u64, Instant),
     alarm: Pin<Box<Sleep>>,
 }

@@ -1,5 +1,5 @@
-//! A queue pair and the memory of its work requests. The memory of a posted request is held here until the
-//! request completes or the queue pair is destroyed.
+//! A queue pair and the memory of its work requests. The queue pair keeps the memory of a posted request
+//! until the request completes or the queue pair is destroyed.
 
 mod advertise;
 
@@ -33,11 +33,11 @@ use super::windows::Windows;
 
 /// The size of a slot for sent or fetched data, in octets. Copying this much is faster than registering it.
 const MAX_COPIED: usize = 8192;
-/// Parts of a longer message are also copied if they have at most this many octets.
+/// Parts of a longer message are also copied if they have at most this many octets and fit the slot.
 const MAX_COPIED_PART: usize = 2048;
 /// The maximum number of scatter/gather elements in a request. The device may impose a lower limit.
 const MAX_SGES: u32 = 4;
-/// At least one of this many consecutive Sends and RDMA Writes generates a completion.
+/// At least one of this many consecutive requests generates a completion.
 const SIGNAL_INTERVAL: usize = 16;
 /// The longest unsignaled request on iWARP, in octets.
 ///
@@ -45,9 +45,9 @@ const SIGNAL_INTERVAL: usize = 16;
 /// memory, which is reused after the completion. Siw copies the data of signaled requests and data shorter
 /// than a page.
 const MAX_UNSIGNALED_IWARP: u32 = 4095;
-/// No data is sent inline if the device supports fewer inline octets than this.
+/// A rejected inline limit below this value becomes 0. Other rejected limits are halved.
 const MIN_INLINE: u32 = 32;
-/// The flag of a Receive in a work request id. The other bits are its slot. Other requests are numbered
+/// Marks the work request id of a Receive. The other bits of the id are the slot. Other requests are numbered
 /// consecutively.
 const RECEIVE: u64 = 1 << 63;
 
@@ -64,16 +64,16 @@ pub(super) struct QueuePair {
     /// Octets of completed requests.
     completed: u64,
     queued: VecDeque<Work>,
-    /// The next work, while another thread registers its memory. Other work waits, because requests are
-    /// posted in order.
+    /// Receives the memory of the next work, which another thread registers. Later work waits, because
+    /// requests are posted in order.
     registering: Option<oneshot::Receiver<io::Result<Registration>>>,
     /// The regions that RDMA Reads fill, in the order in which the RDMA Reads are posted and complete.
     sinks: VecDeque<Registered<BytesMut>>,
     /// The number of the first element of `sinks`.
     first_sink: u64,
-    /// The end of the last part of the last sink.
+    /// The offset at which the next RDMA Read into the last sink starts.
     sink_end: u64,
-    /// The owner of the buffers for long RDMA Reads.
+    /// The owner of the cached buffers for RDMA Reads.
     read_buffers: Owner,
     /// Slots for short sent and fetched data.
     copy_slots: Slots,
@@ -181,7 +181,6 @@ impl QueuePair {
         &self.device
     }
 
-    /// Returns the maximum number of posted Receives.
     pub(super) fn max_receives(&self) -> u32 {
         self.max_receives
     }
@@ -292,7 +291,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Returns true if no registration is in progress.
+    /// Returns true if no registration is in progress. Queues the transfer of a registration that has ended.
     fn is_registered(&mut self, cx: Option<&mut Context<'_>>) -> io::Result<bool> {
         let Some(registering) = &mut self.registering else { return Ok(true) };
         let Some(cx) = cx else { return Ok(false) };
@@ -412,8 +411,8 @@ impl QueuePair {
         self.start_transfer(len, register)
     }
 
-    /// Prepares a short RDMA Read into a slot. The sink's handle is not sent to the peer, so the slot can
-    /// stay registered.
+    /// Prepares a short RDMA Read into a slot. Except on iWARP, the sink's handle is not sent to the peer, so
+    /// the slot can stay registered.
     fn fetch(&mut self, token: Token, source: &Segment, len: usize) -> io::Result<VerbsRequest> {
         let slot = self.copy_slots.take(&self.domain)?;
         let sges = if len > 0 { vec![self.copy_slots.sge(slot, 0, len)?] } else { Vec::new() };
@@ -475,8 +474,8 @@ impl QueuePair {
         Ok(VerbsRequest { raw, sges, posted, inline: None })
     }
 
-    /// Prepares a request that sends the parts of a message. Short parts are copied into a slot; long parts
-    /// are registered.
+    /// Prepares a request for the parts of a message. Short parts are copied into a slot; long parts are
+    /// registered. If there are too many elements, the whole message is copied.
     fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<VerbsRequest> {
         let total: usize = message.iter().map(Bytes::len).sum();
         let slot = self.copy_slots.take(&self.domain)?;

@@ -62,7 +62,7 @@ pub(super) enum Local {
     },
 }
 
-/// A transfer whose memory is registered, and the sink that starts with it.
+/// A transfer whose memory is registered, and the new sink of an RDMA Read.
 pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 
 /// A posted work request, with the memory that the request uses.
@@ -114,7 +114,6 @@ impl VerbsRequest {
     }
 }
 
-/// Returns an empty work request.
 pub(super) fn request() -> ib::ibv_send_wr {
     // SAFETY: the structure contains only integers, raw pointers and unions of them, so all zeros is a valid
     // value.

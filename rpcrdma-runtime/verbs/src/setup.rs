@@ -56,8 +56,8 @@ pub async fn connect(
 
 /// Returns true if the error means that TCP already uses the local port that the connection manager chose.
 ///
-/// This happens only on iWARP, where the device opens a TCP connection from that port. The connection manager
-/// does not know the ports in use by TCP. No data has been sent at this point.
+/// This happens only on iWARP, where the device uses that port for TCP. The connection manager does not know
+/// the ports in use by TCP. No data has been sent at this point.
 fn is_port_in_use(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL))
 }

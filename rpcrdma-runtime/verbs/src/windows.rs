@@ -71,7 +71,6 @@ impl Drop for Window {
     }
 }
 
-/// A window and its region.
 #[derive(Debug)]
 struct Bound {
     state: State,
@@ -80,7 +79,6 @@ struct Bound {
     region: Registered<Memory>,
 }
 
-/// The state of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// The request that binds the window is queued.
@@ -190,7 +188,7 @@ impl Windows {
         }
     }
 
-    /// Moves the region of an invalidated window to the fenced regions, and keeps the window for reuse.
+    /// Moves the region of an invalidated window to the fenced regions. Keeps at most [`MAX_FREE`] windows.
     pub(super) fn fence(&mut self, token: Token, handle: u32) {
         let Some(Bound { mut window, region, .. }) = self.bound.remove(&handle) else { return };
         window.set_handle(handle);

@@ -30,7 +30,7 @@ const PIECES: usize = 64;
 const INPUT: usize = 72 << 10;
 /// Octets to write before FPDUs adapt again to the size of TCP's segments, which grow with the peer's window.
 const RESIZE: u64 = 256 << 10;
-/// Maximum number of reads that empty the socket buffer after TCP has failed; enough for any buffer size.
+/// Maximum number of reads from the socket buffer after TCP has failed.
 const LAST_READS: usize = 4096;
 /// Rounds of writing and reading before other tasks run.
 const ROUNDS: usize = 32;
@@ -60,8 +60,9 @@ pub struct IwarpConnection {
     output: VecDeque<Bytes>,
     /// Octets in `output`.
     queued: usize,
-    /// Octets written to TCP, and read from it.
+    /// Octets written to TCP.
     written: u64,
+    /// Octets read from TCP.
     read: u64,
     /// The value of `written` at which FPDUs adapt to TCP's segments. `None` if their size is configured.
     resize_at: Option<u64>,
@@ -73,7 +74,7 @@ pub struct IwarpConnection {
 enum Phase {
     /// Both directions are open.
     Open,
-    /// All output was sent, and the socket is closed for writing. The peer has not closed it yet.
+    /// All output was sent, and the socket is closed for writing. The peer has not closed its direction yet.
     Closing,
     /// The connection has ended.
     Closed,
@@ -106,8 +107,9 @@ impl IwarpConnection {
         }
     }
 
-    /// Writes until TCP accepts no more, a completion is ready or [`TURN`] is reached. Returns true if TCP
-    /// accepted any octets or failed. Without a context, no task is woken when TCP accepts more.
+    /// Writes until no output is left, TCP accepts no more, a completion is ready or [`TURN`] is reached.
+    /// Returns true if TCP accepted any octets or failed. Without a context, no task is woken when TCP
+    /// accepts more.
     fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
         let mut accepted = 0;
         while self.phase == Phase::Open && accepted < TURN {

@@ -14,7 +14,7 @@ pub struct IwarpConnector {
 }
 
 impl IwarpConnector {
-    /// Returns a connector for a name or an address, with its port.
+    /// Creates a connector for `HOST:PORT`, where the host is a name or an IP address.
     #[must_use]
     pub fn new(address: impl Into<String>, options: IwarpOptions) -> Self {
         IwarpConnector { address: address.into(), options }

@@ -10,12 +10,11 @@ use crate::provider::MinRate;
 
 /// Maximum number of probes for a silent peer.
 const MAX_PROBES: u32 = 8;
-/// The delay of the timer when no deadline is set.
+/// The initial delay of the timer, before any deadline is set.
 const NO_DEADLINE: Duration = Duration::from_secs(3600);
 /// The maximum time limit: a year, so that deadlines do not exceed the maximum `Instant`.
 const MAX_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The deadlines of a connection.
 pub(super) struct Deadlines {
     stall: Duration,
     linger: Duration,
@@ -34,7 +33,7 @@ pub(super) struct Deadlines {
 pub(super) struct Progress {
     /// Octets written to TCP so far, if more are queued.
     pub(super) sending: Option<u64>,
-    /// The progress of each kind of input that is expected from the peer.
+    /// The progress of each kind of input, or `None` if none of this kind is expected.
     pub(super) input: [Option<u64>; COUNTERS],
     /// The stream has ended and still has output for TCP.
     pub(super) flushing: bool,
@@ -53,7 +52,7 @@ pub(super) enum Expired {
     Receiving,
     /// The peer does not close.
     Closing,
-    /// The peer may not have received the first message.
+    /// The peer has sent nothing: a probe is due.
     Silent,
 }
 
@@ -72,7 +71,7 @@ impl Since {
     }
 }
 
-/// Returns the time at which a limit expires, and the deadline that it belongs to.
+/// Returns `what` and the time at which it expires, or `None` if its time limit is not running.
 fn expiry(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Instant, Expired)> {
     Some((since?.checked_add(limit.min(MAX_LIMIT))?, what))
 }
@@ -103,7 +102,7 @@ impl Deadlines {
         }
     }
 
-    /// Returns the first expired deadline. If none has expired, the task is woken when one may have.
+    /// Returns the first expired deadline. Otherwise, wakes the task when the next deadline may have expired.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, progress: Progress) -> Poll<Expired> {
         if self.output.is_missed(progress.sending) {
             return Poll::Ready(Expired::Sending);

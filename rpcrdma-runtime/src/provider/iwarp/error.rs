@@ -13,7 +13,7 @@ pub enum IwarpError {
     /// An error of TCP or the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The peer timed out.
+    /// A step of the connection setup timed out.
     #[error("{what} took more than {after:?}")]
     Timeout {
         /// The step that timed out.

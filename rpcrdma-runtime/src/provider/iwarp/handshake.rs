@@ -242,7 +242,7 @@ fn hangup(tap: &mut Tap) -> IwarpError {
     IwarpError::Hangup
 }
 
-/// Returns true if the peer has sent more than its frame.
+/// Returns true if the peer has sent data after its frame.
 fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, IwarpError> {
     let mut first = [0];
     match socket.try_read(&mut first) {

@@ -7,8 +7,8 @@ use tokio::net::TcpStream;
 use super::capture::Tap;
 use super::{Capture, CaptureError};
 
-/// The maximum length of an FPDU if the system does not report TCP's segment size, in octets: correct for
-/// Ethernet.
+/// The maximum length of an FPDU if the system does not report TCP's segment size, in octets. Fits a segment
+/// on Ethernet.
 const DEFAULT_FPDU: usize = 1440;
 
 /// The options of an iWARP connection.
@@ -28,7 +28,7 @@ pub struct IwarpOptions {
     pub ird: u16,
     /// Maximum number of outstanding RDMA Reads, 1 to 128 (ORD, default 16).
     pub ord: u16,
-    /// Maximum length of a sent FPDU, in octets. `None` (default) makes one FPDU fill a TCP segment.
+    /// Maximum length of a sent FPDU, in octets. `None` (default): the longest FPDU that fits a TCP segment.
     pub max_fpdu: Option<usize>,
     /// Maximum length of a registered region, in octets (default 1 GiB).
     pub max_region: u32,
@@ -49,7 +49,7 @@ pub struct IwarpOptions {
     /// How long the peer may take to close the connection after the local peer has (default 1 s).
     pub linger: Duration,
     /// How long an initiator waits for input after its first message before it sends an empty RDMA Write
-    /// (default 20 ms). The interval doubles each time, for at most eight Writes; `None` disables them.
+    /// (default 20 ms). The interval doubles each time, for at most eight RDMA Writes; `None` disables them.
     /// Linux's siw can leave the first message unread until another segment arrives.
     pub probe: Option<Duration>,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.

@@ -5,7 +5,7 @@ mod digest;
 
 use self::digest::Digest;
 
-/// An incremental CRC32C of the length field, the ULPDU and the pad octets, in this order.
+/// An incremental CRC32C. The CRC of an FPDU covers all octets before the CRC field, including markers.
 ///
 /// Uses the processor's widest suitable instructions with the standard library, and a table without it.
 #[derive(Clone)]

@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 /// A segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DdpHeader {
-    /// Placed into memory that the receiver has advertised.
+    /// The payload is placed into memory that the receiver has advertised.
     Tagged {
         /// Whether this is the message's last segment.
         last: bool,
@@ -26,7 +26,7 @@ pub enum DdpHeader {
         /// The tagged offset of the first octet.
         offset: u64,
     },
-    /// Placed into a buffer that the receiver has queued.
+    /// The payload is placed into a buffer that the receiver has queued.
     Untagged {
         /// Whether this is the message's last segment.
         last: bool,

@@ -16,7 +16,7 @@ pub const INTERVAL: usize = 512;
 pub struct Markers {
     /// Octets since the start of the last marker. At 0, a marker is next.
     at: usize,
-    /// Octets since the length field of the current FPDU, or 0 before it.
+    /// Octets since [`Markers::start`], except a marker before the length field.
     since: usize,
 }
 

@@ -64,7 +64,7 @@ impl Code {
     pub const MSN_RANGE: Code = code(1, 2, 0x03);
     /// DDP, untagged: the offset does not continue the message.
     pub const INVALID_OFFSET: Code = code(1, 2, 0x04);
-    /// DDP, untagged: longer than the Receive.
+    /// DDP, untagged: the message is longer than the Receive.
     pub const TOO_LONG: Code = code(1, 2, 0x05);
     /// DDP, untagged: invalid version.
     pub const UNTAGGED_VERSION: Code = code(1, 2, 0x06);

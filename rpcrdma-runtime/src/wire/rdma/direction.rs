@@ -17,9 +17,9 @@ const SEGMENT: usize = 16;
 const READ_SEGMENT: usize = 20;
 
 /// Determines the direction of a message on a connection where both peers send calls. Uses the RPC message
-/// after the header. An RDMA_ERROR is always a reply, and a Position-Zero Read chunk contains a call. Returns
-/// `None` if the direction is unknown: an unsupported version, an invalid header, an obsolete type, or a
-/// message without a call or a reply.
+/// after the header. An RDMA_ERROR is always a reply, and an RDMA_NOMSG with a Position-Zero Read chunk is a
+/// call. Returns `None` if the direction is unknown: an unsupported version, an invalid header, an obsolete
+/// type, or a message without a call or a reply.
 #[must_use]
 pub fn direction(message: &[u8]) -> Option<Direction> {
     let mut reader = Reader::from_slice(message);
@@ -42,8 +42,8 @@ pub fn direction(message: &[u8]) -> Option<Direction> {
     }
 }
 
-/// Skips the chunk lists. Each iteration consumes bytes of the message, so the loops end. Returns true if the
-/// Read list has a segment at position zero.
+/// Skips the chunk lists. Returns true if the Read list has a segment at position zero, and `None` if the
+/// lists are invalid. Each iteration consumes bytes of the message, so the loops end.
 fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     let mut position_zero = false;
     while follows(reader)? {
@@ -59,7 +59,7 @@ fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     Some(position_zero)
 }
 
-/// Reads the word that precedes a list entry. Returns true if an entry follows.
+/// Reads the word before a list entry. Returns true if an entry follows, and `None` for an invalid word.
 fn follows(reader: &mut Reader<'_>) -> Option<bool> {
     match reader.u32().ok()? {
         0 => Some(false),

@@ -111,8 +111,8 @@ pub enum ReplyRefusal {
     },
 }
 
-/// The maximum size of a Payload stream that is copied after its header, which is cheaper than sending two
-/// pieces.
+/// The maximum size of a Payload stream that is copied after its header. A short copy is cheaper than sending
+/// two pieces.
 const COPIED: usize = 1024;
 
 impl Header {

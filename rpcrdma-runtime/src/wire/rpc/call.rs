@@ -178,7 +178,7 @@ impl RpcCall {
     /// Parses the header of a message.
     ///
     /// # Errors
-    /// Returns [`CallRefusal`], from which [`RpcReply::refuse`](super::RpcReply::refuse) creates a reply.
+    /// Returns [`CallRefusal`]. [`RpcReply::refuse`](super::RpcReply::refuse) returns its reply, if any.
     pub fn parse(message: Received) -> Result<Self, CallRefusal> {
         let mut reader = Reader::new(&message);
         let (header, verifier, unverified) = CallHeader::decode_verified(&mut reader)?;

@@ -18,7 +18,7 @@ pub enum GssControl {
     Data,
     /// The first token of a new context.
     Init,
-    /// A subsequent token.
+    /// A subsequent token of a new context.
     ContinueInit,
     /// The destruction of the context.
     Destroy,
@@ -53,7 +53,7 @@ impl GssCredential {
     /// Encodes the body.
     ///
     /// # Errors
-    /// Fails if the handle exceeds [`MAX_HANDLE`] bytes.
+    /// Fails if the handle has 4 GiB or more. Encoding a call header rejects a handle above [`MAX_HANDLE`].
     pub fn encode(&self) -> Result<Bytes, Error> {
         let gss_proc = match self.control {
             GssControl::Data => xdr::RpcGssProcT::Data,

@@ -39,7 +39,7 @@ pub enum RecordError {
 pub struct Records {
     max: usize,
     fragment: Option<Fragment>,
-    /// The fragments before the current one.
+    /// The received octets of a record with several fragments.
     before: BytesMut,
 }
 

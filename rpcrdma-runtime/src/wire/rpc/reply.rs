@@ -85,7 +85,7 @@ impl ReplyHeader {
     /// Writes the header of the reply to call `xid`, with the verifier of AUTH_NONE.
     ///
     /// # Errors
-    /// Returns the sink's error. A header without variable parts causes no other error.
+    /// Fails only with the sink's error.
     pub fn encode<S: Sink + ?Sized>(&self, xid: u32, sink: &mut S) -> Result<(), Error> {
         self.encode_verified(xid, &Verifier::default(), sink)
     }

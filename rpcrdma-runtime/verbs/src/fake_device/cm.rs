@@ -144,7 +144,6 @@ impl Device {
         raw
     }
 
-    /// Binds an id to the device.
     pub(super) fn bind_id(&mut self, at: usize, source: SocketAddr) {
         let context = self.open();
         let port = if source.port() == 0 {

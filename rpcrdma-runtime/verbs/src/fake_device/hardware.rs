@@ -46,7 +46,6 @@ impl Device {
         raw
     }
 
-    /// Closes a context.
     pub(super) fn close(&mut self, at: usize) {
         let used = self.domains.values().any(|domain| domain.context == at)
             || self.channels.values().any(|channel| channel.context == at)

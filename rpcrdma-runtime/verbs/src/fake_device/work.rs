@@ -96,7 +96,6 @@ impl Device {
         })
     }
 
-    /// Creates a queue pair.
     pub(super) fn create_pair(
         &mut self,
         context: *mut ib::ibv_context,

@@ -8,7 +8,7 @@ use super::*;
 
 /// Octets per second.
 const RATE: u64 = 500;
-/// The messages that the server sends at once, and their length in octets.
+/// The number of messages that the server sends at once, and the length of each message in octets.
 const MESSAGES: u64 = 40;
 const MESSAGE: usize = 1000;
 

@@ -53,7 +53,7 @@ impl CaptureFile {
     /// Creates a capture file, or truncates an existing one. On Unix, only its owner can read a new file.
     ///
     /// # Errors
-    /// [`CaptureError`] if the file cannot be opened or written. On Unix also if another capture uses it.
+    /// [`CaptureError`] if the file cannot be written or, on Unix, if another capture uses the file.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, CaptureError> {
         let path = path.into();
         match begin(&path) {

@@ -13,16 +13,14 @@ use crate::wire::iwarp::{Markers, fpdu};
 /// numbers differ and Wireshark detects a reused port as a new connection.
 const SEQUENCE_STRIDE: u32 = 0x3c6e_f35f;
 
-/// Captures one connection. Does nothing if captures are off.
+/// Captures one connection, or nothing if `None`.
 #[derive(Debug)]
 pub(in super::super) struct Tap(Option<Box<Recorder>>);
 
 /// The sender of captured octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
-    /// The local peer.
     Local,
-    /// The peer.
     Peer,
 }
 
@@ -56,7 +54,7 @@ struct PacketSplitter {
     markers: Option<Markers>,
     /// Remaining octets of the current FPDU.
     remaining: usize,
-    /// The start of an FPDU up to its length field, if the field was split.
+    /// The start of an FPDU whose length field is incomplete.
     head: Vec<u8>,
 }
 
@@ -151,11 +149,11 @@ impl Tap {
             octets.extend_from_slice(piece.get(skipped..).unwrap_or_default());
         }
         recorder.recorded = recorder.recorded.saturating_add(octets.len());
-        // Records all pieces in one call, because they rarely match packets.
+        // Records all pieces in one call, because a packet may contain parts of several pieces.
         self.sending(&octets);
     }
 
-    /// Skips octets at the front of the queue that TCP accepted.
+    /// Subtracts octets that TCP accepted from the recorded octets of the queue.
     pub(in super::super) fn sent(&mut self, count: usize) {
         if let Some(recorder) = &mut self.0 {
             recorder.recorded = recorder.recorded.saturating_sub(count);

@@ -8,7 +8,6 @@ pub(super) fn new() -> Digest {
     Digest::new(Crc32Iscsi)
 }
 
-/// Returns the checksum.
 #[expect(clippy::cast_possible_truncation, reason = "a CRC32C has 32 bits")]
 pub(super) fn value(digest: &Digest) -> u32 {
     digest.finalize() as u32

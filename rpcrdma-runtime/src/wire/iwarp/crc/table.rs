@@ -11,7 +11,6 @@ pub(super) fn new() -> Digest {
     TABLE.digest()
 }
 
-/// Returns the checksum.
 pub(super) fn value(digest: &Digest) -> u32 {
     digest.clone().finalize()
 }
