@@ -166,9 +166,11 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the count in the stream is {count}, but the chunk has {chunk} bytes")
             }
             ErrorKind::ItemUnused { position } => {
-                write!(f, "no eligible item begins at the chunk's position {position}")
+                write!(f, "no eligible item matches the chunk at position or index {position}")
             }
-            ErrorKind::TooLarge => f.write_str("the message is larger than 4 GiB"),
+            ErrorKind::TooLarge => {
+                f.write_str("the message exceeds 4 GiB, or a list exceeds 2^32 - 1 elements")
+            }
         }
     }
 }

@@ -285,7 +285,8 @@ impl IwarpConnection {
             }
             Expired::Receiving => {
                 self.end(CloseReason::Timeout(
-                    "waiting for the rest of a message or an RDMA Read Response".to_owned(),
+                    "the rest of a message or an RDMA Read Response did not arrive, or arrived too slowly"
+                        .to_owned(),
                 ));
             }
             Expired::Closing => self.end(CloseReason::Timeout("waiting for the peer to close".to_owned())),
