@@ -396,8 +396,8 @@ impl Hostile {
         })
     }
 
-    /// Returns a message with the XID of a call in two places: in the header, and in the RPC reply of a
-    /// message without chunks.
+    /// Returns the completion of a Receive. The message consists of fuzzer input, with the XID of an earlier
+    /// call at octet 0 (the transport header) and at octet 28 (the RPC reply if the header has no chunks).
     fn received(&mut self) -> Completion {
         let len = usize::from(self.byte()) | usize::from(self.byte() & 3) << 8;
         let invalidated = (self.byte() & 1 == 1).then(|| self.exposed.keys().next().copied()).flatten();

@@ -38,7 +38,7 @@ pub(crate) struct Variant<'a> {
 pub(crate) enum Unknown {
     /// The value of the expression at this position.
     Given(Span),
-    /// One more than the previous value.
+    /// No expression: one more than the previous value, or 0 for the first.
     Follows,
 }
 
@@ -217,7 +217,7 @@ fn value<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Variant<'a> {
     if !matches!(variant.fields, Fields::Unit) {
         errors.at(
             &variant.ident,
-            "a variant that holds data makes this a union: name its discriminant with `#[xdr(union = \"Type\")]` on the enum",
+            "a variant with data makes this enum a union: name its discriminant with `#[xdr(union = \"Type\")]` on the enum",
         );
     }
     Attrs::parse(Place::Value, &variant.attrs, errors);
@@ -293,7 +293,7 @@ fn payload<'a>(
         if let Some(span) = eligible {
             errors.at_span(
                 span,
-                "a `void` arm holds no data that could be DDP-eligible: mark the payload of another arm",
+                "a `void` arm contains no data that could be DDP-eligible: mark the payload of another arm",
             );
         }
         return None;

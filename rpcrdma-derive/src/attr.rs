@@ -86,7 +86,7 @@ impl Attrs {
         match (&attr.meta, place) {
             (_, Place::Type) => errors.at(
                 attr,
-                "`#[ddp_eligible]` marks a field, not a type: put it on the field that holds the data",
+                "`#[ddp_eligible]` marks a field, not a type: put it on the field that contains the data",
             ),
             (_, Place::Value) => errors.at(
                 attr,

@@ -91,7 +91,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         errors.at(field.ty, "`list` marks a chain of optional data: write the field as a `Vec`");
     }
     if let Some(span) = attrs.recursive.filter(|_| attrs.eligible.is_some()) {
-        errors.at_span(span, "a DDP-eligible item is opaque data or a string and contains no other values: remove `recursive`, or mark the field of the other type that holds the bytes");
+        errors.at_span(span, "a DDP-eligible item is opaque data or a string and contains no other values: remove `recursive`, or mark the field of the other type that contains the bytes");
     }
 }
 
@@ -112,7 +112,7 @@ fn borrowed(field: &Field<'_>) -> Option<Error> {
             "decoded data lives no longer than its message: give the type a lifetime, as in `struct Name<'a>`"
         }
         _ if field.attrs.eligible.is_some() => {
-            "borrowed data cannot be DDP-eligible, since the transport keeps an item's memory until the peer is done with it: write an `Opaque` or an `XdrString`, which share ownership of the memory"
+            "borrowed data cannot be DDP-eligible, since the transport keeps an item's memory until the peer no longer accesses it: write an `Opaque` or an `XdrString`, which share ownership of the memory"
         }
         _ => return None,
     };

@@ -9,7 +9,8 @@ use crate::syntax::{arguments, is_one_of, mentions, parameters, type_arguments, 
 /// How a field refers back to the derived type.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Cycle {
-    /// The field is of the derived type, or an array or option of this type: a value would be infinite.
+    /// The field is of the derived type, or an array or option of this type: the type would be infinitely
+    /// large.
     InPlace,
     /// The field contains only values of the derived type.
     Own,

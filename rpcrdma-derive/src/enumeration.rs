@@ -47,7 +47,8 @@ pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> 
     }
 }
 
-/// Returns the impls that convert an enum `__value` into its number, and a number into an enum.
+/// Returns the impls that convert an enum to its number and back. `number` and `known` are expressions with
+/// the variable `__value`.
 pub(crate) fn conversions(
     (ident, generics, krate): (&Ident, &Generics, &Path),
     number: &TokenStream,
@@ -91,7 +92,7 @@ pub(crate) fn conversions(
     }
 }
 
-/// Returns a check that a value that only the compiler knows is in range.
+/// Returns a check that a value is in range, if only the compiler knows the value.
 fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
     let name = value.ident;
     let (span, fits) = match value.unknown? {

@@ -37,7 +37,8 @@ fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f Tok
     }
 }
 
-/// Encodes the field that `access` evaluates to. A value inherits `__RUN` if its type may have fields.
+/// Encodes the field that `access` evaluates to. If the type of the field may be a struct, the call passes
+/// on `__RUN` of `encode_fields`.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     let (name, ty, span, sink) = (&field.name, &field.alias, field.ty.span(), local("__sink"));
     let (path, suffix, bound) = codec(field);
@@ -71,7 +72,6 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
     quote!(__xdr::derive_support::#both.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
 
-/// Decodes a field.
 pub(crate) fn decode_field(field: &Field<'_>) -> TokenStream {
     let (name, ty, span, reader) = (&field.name, &field.alias, field.ty.span(), local("__reader"));
     let (path, suffix, bound) = codec(field);

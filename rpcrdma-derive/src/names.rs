@@ -7,7 +7,8 @@ use syn::spanned::Spanned;
 use crate::ast::{Container, Field};
 use crate::syntax::{first_and_last, number, parameters};
 
-/// Defines a constant for each bound that is not a number.
+/// Sets the bound of each field with `max`. Defines a constant for a bound that is not a number, unless the
+/// derived type has type or const parameters.
 pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
     let is_generic = parameters(container.owner.generics).next().is_some();
     let mut constants = TokenStream::new();
@@ -35,13 +36,12 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
     constants
 }
 
-/// Defines an alias for each field's type. The compiler looks up an unknown name twice: at the user's
-/// position, and in the alias, whose tokens have the same position. Both errors are equal, so the compiler
-/// reports only one.
+/// Defines an alias for each field's type. The compiler looks up an unknown name in the user's type and in
+/// the alias, whose tokens have the same position. Both errors are equal, so the compiler reports only one.
 pub(crate) fn define_type_aliases(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;
-    // A type alias must use all of its parameters.
+    // A type alias must use all of its parameters, but a field's type may use only some.
     if parameters(generics).next().is_some() {
         return aliases;
     }
@@ -77,7 +77,7 @@ fn without_self(tokens: TokenStream, owner: &TokenStream) -> TokenStream {
     tokens.into_iter().map(named).collect()
 }
 
-/// Returns the type of an array's elements.
+/// Returns the type of an array's or a list's elements.
 pub(crate) fn element(field: &Field<'_>) -> TokenStream {
     let ((first, last), ty) = (first_and_last(field.ty), &field.alias);
     let container = quote_spanned!(first=> <#ty as __xdr::derive_support::Elements>::);

@@ -8,7 +8,7 @@ use syn::{
     Expr, ExprLit, GenericArgument, GenericParam, Generics, Ident, Lit, PathArguments, Token, Type, UnOp,
 };
 
-/// XDR types of one or two fixed words, which are never DDP-eligible.
+/// Rust types with an encoding of one or two words, which are never DDP-eligible.
 pub(crate) const SCALARS: [&str; 9] = ["bool", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
 
 /// Returns true if a type is a number or a bool, judging by its name.
@@ -116,8 +116,8 @@ pub(crate) fn is_negated(expr: &Expr) -> bool {
     matches!(bare(expr), Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)))
 }
 
-/// Returns the value of an integer literal: `0x10` is 16. A literal that is too large for any integer becomes
-/// `i128::MAX`.
+/// Returns the value of an integer literal with an optional minus sign: `0x10` is 16. A literal that is too
+/// large for any integer becomes `i128::MAX`.
 pub(crate) fn number(expr: &Expr) -> Option<i128> {
     match bare(expr) {
         Expr::Unary(unary) if is_negated(expr) => number(&unary.expr)?.checked_neg(),

@@ -1,9 +1,9 @@
 //! The tokio driver: a [`Client`] that calls programs and a [`Server`] that serves them.
 //!
-//! A client's session and connection are behind one lock. Callers submit and send their calls on their own
-//! tasks. One task per client waits for the peer and for timers. A server has one task for each connection; a
-//! handler moves to its own task once it waits. The buffers of an abandoned call stay with the connection
-//! until they are fenced.
+//! A client's session and connection are behind one lock. Callers submit their calls on their own tasks. One
+//! task per client waits for the peer and for timers. A server has one task for each connection; a handler
+//! moves to its own task once it waits. The buffers of an abandoned call stay with the connection until they
+//! are fenced.
 
 mod accept;
 mod address;

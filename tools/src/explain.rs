@@ -46,7 +46,7 @@ use stream::Direction;
 pub struct Trace {
     /// The TCP connections in the order of their start, at most 16,384.
     pub connections: Vec<CapturedConnection>,
-    /// The number of connections that were omitted to make room for others. Only connections without iWARP are.
+    /// The number of connections without iWARP that were omitted to make room for others.
     pub more_connections: usize,
     /// The number of packets.
     pub packets: u64,
@@ -99,7 +99,7 @@ struct Reading {
     omitted: usize,
     /// The number of packets that belong to no connection because the table is full.
     rejected: u64,
-    /// True if the table is full and too few connections can be evicted.
+    /// True after an eviction that removed too few connections. Then no further eviction runs.
     is_full: bool,
     /// The index of the latest connection between two addresses. The lower address comes first.
     latest: HashMap<(SocketAddr, SocketAddr), usize>,

@@ -58,7 +58,7 @@ fn show(text: &mut String, device: &rpcrdma_verbs::Device) -> fmt::Result {
     Ok(())
 }
 
-/// Describes the default providers for connecting to an address and for listening on it.
+/// Describes the providers that `--provider auto` selects to connect to an address and to listen on it.
 ///
 /// # Errors
 /// Fails if the name cannot be resolved or a device cannot be queried.

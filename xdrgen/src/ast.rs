@@ -45,7 +45,7 @@ pub struct Namespace {
     pub path: String,
     /// From the name to the closing `}`.
     pub span: Span,
-    /// The index of the enclosing namespace.
+    /// The index of the enclosing namespace, if any.
     pub outer: Option<usize>,
 }
 
@@ -77,7 +77,8 @@ pub struct Definition {
     pub kind: DefinitionKind,
     /// From its first token to its closing `;`.
     pub span: Span,
-    /// The comments directly before and after the definition, without delimiters, one string per comment.
+    /// The comments directly before the definition, after its first `{` and after its end, without
+    /// delimiters, one string per comment.
     pub docs: Vec<String>,
     /// The number and title of the section, if the document has sections: `4.3.1. Read List`.
     pub section: Option<String>,
@@ -148,9 +149,9 @@ pub struct Declaration {
     pub multiplicity: Multiplicity,
     /// From its first token to its last, without the `;`.
     pub span: Span,
-    /// The comments directly before the declaration, and after it on the same line.
+    /// The comments before the declaration, inside it unless it has a body, and after it on the same line.
     pub docs: Vec<String>,
-    /// True for xdrzcc's `zcopaque`: the data is DDP-eligible.
+    /// True for xdrzcc's `zcopaque` of variable length: the data is DDP-eligible.
     pub eligible: bool,
 }
 
@@ -290,7 +291,7 @@ pub struct EnumMember {
     /// The value. If omitted, the value is one more than the previous member's, or 0 for the first member
     /// (rpcgen).
     pub value: Option<Value>,
-    /// The comments directly before the member, and after it on the same line.
+    /// The comments before and inside the member, and after it on the same line.
     pub docs: Vec<String>,
 }
 
@@ -341,7 +342,7 @@ pub struct VersionDef {
     pub procedures: Vec<ProcedureDef>,
     /// Its number.
     pub number: Value,
-    /// The comments directly before it.
+    /// The comments before the version, after its `{` and after its end.
     pub docs: Vec<String>,
 }
 
@@ -356,6 +357,6 @@ pub struct ProcedureDef {
     pub arguments: Vec<Declaration>,
     /// Its number.
     pub number: Value,
-    /// The comments directly before the procedure, and after it on the same line.
+    /// The comments before and inside the procedure, and after it on the same line.
     pub docs: Vec<String>,
 }

@@ -113,7 +113,7 @@ pub(crate) enum Term {
     Field(Vec<String>),
 }
 
-/// Parses a binding file. An invalid file yields one diagnostic and no bindings.
+/// Parses a binding file. A file that cannot be deserialized yields one diagnostic and no bindings.
 pub(crate) fn read(id: SourceId, source: &Source, found: &mut Vec<Diagnostic>) -> Vec<Binding> {
     match toml::from_str::<RawFile>(source.text()) {
         Ok(file) => file.binding.into_iter().map(|raw| binding(id, raw, found)).collect(),

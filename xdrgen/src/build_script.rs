@@ -110,10 +110,10 @@ impl Build {
         }
     }
 
-    /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, which
-    /// is named after the first document. If there are several documents, each document and each file that
-    /// it includes (`#include "sibling.x"`, relative to the document) becomes a module named after its
-    /// file. Cargo reruns the script if one of the files changes.
+    /// Adds a document: RFC text or a `.x` file. The files that a document includes (`#include "sibling.x"`,
+    /// relative to the document) are also documents. All documents are compiled together into one file,
+    /// which is named after the first document by default. If there are several documents, each becomes a
+    /// module named after its file. Cargo reruns the script if one of the files changes.
     pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
         self.documents.push(path.into());
         self

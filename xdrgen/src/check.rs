@@ -1,4 +1,4 @@
-//! Rules that involve several definitions, and rules of bindings.
+//! Rules that need all definitions of a protocol, and rules of bindings.
 //!
 //! To add a rule, write its function in a submodule, add it to [`RULES`], and add its kind to `diag`. The
 //! fixture in `tests/diagnostics/` is named after the code.
@@ -26,8 +26,8 @@ struct Facts<'h> {
     bound: &'h [Bound<'h>],
 }
 
-/// A function that reports every violation of a rule. The variant determines when the function runs and
-/// what it receives.
+/// A function that reports every violation of a rule. The variant determines when the function runs, and
+/// its arguments.
 enum Rule {
     /// Runs before definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
@@ -35,7 +35,7 @@ enum Rule {
     Remaining(fn(&Hir, &mut Found)),
     /// Runs once the names in all bindings are resolved and the items are marked.
     Binding(fn(&Facts<'_>, &mut Found)),
-    /// Runs on each version with a binding, once its types have their final layout.
+    /// Runs on each version with a forward binding, once its types have their final layout.
     Messages(fn(&Messages<'_>, &mut Found)),
 }
 

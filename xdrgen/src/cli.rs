@@ -190,7 +190,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 enum Failure {
     /// Findings with an error were printed, or `diff` found changes.
     Findings,
-    /// Findings were printed, and the documents could not be compared.
+    /// The documents could not be compared completely. The reason was printed.
     Incomparable,
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
@@ -281,7 +281,7 @@ fn run_explain(code: &str) -> Result<(), Failure> {
 }
 
 impl Inputs {
-    /// Reads the documents, then the bindings.
+    /// Reads the documents, the bindings, and the included files.
     fn read(&self) -> Result<Sources, Failure> {
         let mut sources = self.documents.read()?;
         for path in &self.binding {
@@ -305,7 +305,7 @@ impl Generation {
         self.output.as_deref().filter(|_| self.package.is_some())
     }
 
-    /// Returns the directory of the runtime, relative to the crate's manifest.
+    /// Returns the given directory of the runtime, as the crate's manifest shows it.
     fn manifest_path(&self) -> Option<String> {
         let path = self.runtime_path.as_deref()?;
         Some(relative::for_manifest(path, self.directory()))
@@ -344,7 +344,6 @@ fn module_name(path: Option<&Path>) -> String {
         .map_or_else(|| "generated".to_owned(), |stem| stem.to_string_lossy().into())
 }
 
-/// Returns true if a path ends in `.rs`.
 fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }

@@ -87,20 +87,21 @@ pub(crate) struct Change<'m> {
 /// A part in the base and in the new version. One is absent if the part was added or removed.
 type Pair<T> = [Option<T>; 2];
 
-/// The kind of a difference.
 #[derive(Debug)]
 pub(crate) enum Kind<'m> {
     Constant(Pair<&'m Const>),
-    /// A definition, and whether `compat` must judge it because no type with another name replaces it.
+    /// A definition, and whether `compat` judges it: a removed message, or a new type that does not replace
+    /// a removed type.
     Type(Pair<&'m TypeDef>, bool),
     /// A member, and the enum in both versions.
     Member((TypeId, TypeId), Pair<&'m Member>),
-    /// An arm that only one of two unions has. The fields are its value (`None` for the default arm), the
-    /// arm, the base's default arm, and whether the other union's discriminant has the value.
+    /// An arm that only one of two unions has: its value (`None` for the default arm), the arm, and the
+    /// base's default arm. The flag is true if the other union's enum or bool has the value. For a default
+    /// arm or an integer discriminant, the flag is true only if the arm was removed.
     Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
-    /// A program, a version or a procedure, with the new name of its container.
+    /// A program, a version or a procedure, with the new name of its container (empty for a program).
     Number(Pair<Number<'m>>, &'m str),
-    /// A field, a discriminant or a typedef, as written.
+    /// A definition, a field, a discriminant or an arm, as written.
     Written(&'static str),
     /// The wire form of a use in both versions.
     Form(View<'m>, View<'m>),
@@ -118,7 +119,8 @@ pub(crate) enum Kind<'m> {
 type Number<'m> = (Part, &'m str, u32, &'m Docs);
 
 impl Kind<'_> {
-    /// Returns the kind of the part: `constant`, `struct`, `member` and so on.
+    /// Returns the kind of the part: `constant`, `struct`, `member` and so on. Returns an empty text for a
+    /// change that `diff` does not show.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Kind::Constant(_) => "constant",
@@ -197,7 +199,7 @@ fn kind(ty: &TypeDef) -> &'static str {
 /// Maximum number of characters of a declaration in a finding.
 const SHOWN: usize = 100;
 
-/// Returns a declaration in one line, without comments.
+/// Returns a declaration in one line without comments, truncated if it is long.
 fn line(docs: &Docs) -> String {
     let mut bare = String::new();
     let mut rest = docs.declaration.as_str();
@@ -213,8 +215,8 @@ fn line(docs: &Docs) -> String {
     }
 }
 
-/// Returns the types that no other type and no procedure uses: these count as messages. For a cycle of
-/// types, returns the first one.
+/// Returns the types that no other type and no procedure uses: these count as messages. Of each cycle of
+/// such types, returns the first type.
 fn roots(hir: &Hir) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(hir);
     let mut parts = HashSet::default();
@@ -291,7 +293,7 @@ impl<'m> Walk<'m> {
         let (named, known) = (by_name(new), by_name(base));
         let is_new = |id: &TypeId| !known.contains_key(view::name(new, *id));
         let others: Vec<TypeId> = roots(new).into_iter().filter(is_new).collect();
-        // An enum that no message contains only names numbers. A removed typedef is not a message either.
+        // An enum that no message contains only gives names to numbers. A removed typedef is not a message.
         let is_message = |id: &TypeId| {
             base.get(*id).is_some_and(|ty| match named.get(ty.name.as_str()) {
                 Some(other) => !is_enum(base, *id) || !is_enum(new, *other),
@@ -387,7 +389,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares types that no message contains, and adds the definitions that were added or removed.
+    /// Compares the remaining types of equal names, and adds the definitions that were added or removed.
     /// `removed` contains the removed messages.
     fn definitions(&mut self, removed: &HashSet<TypeId>) {
         let (base, new) = (self.base, self.new);

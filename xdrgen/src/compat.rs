@@ -24,14 +24,14 @@ pub enum Verdict {
     Extension,
     /// The new protocol breaks the rules.
     Breach,
-    /// No breach was found, but some definitions could not be read.
+    /// No breach was found, but a document has errors or a definition could not be compared.
     Unknown,
 }
 
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
-    /// The findings in the documents themselves. If one is an error, nothing was compared.
+    /// The findings in the documents themselves. If a finding is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
     /// Each breach of the rules, `X500` to `X514`, with its position in both protocols.
     pub breaches: Vec<Diagnostic>,

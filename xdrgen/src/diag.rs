@@ -99,7 +99,7 @@ pub(crate) use union::UnionKind;
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Code is emitted.
+    /// The finding does not prevent the emission of code.
     Warning,
     /// No code is emitted, or with `keep_going` only the valid definitions.
     Error,
@@ -130,7 +130,7 @@ pub struct Label {
 pub struct Omitted {
     /// The name of the definition; empty if unknown.
     pub name: String,
-    /// True if it may be a program, or a procedure of the program with that name.
+    /// True if the omitted part may be a program, or a procedure of the program `name`.
     pub is_program: bool,
 }
 
@@ -214,7 +214,8 @@ pub(crate) enum OmittedPart {
 }
 
 impl Note {
-    /// Returns the help with the note added. The note replaces the help if the document is published.
+    /// Returns the help with the note added. A note about an omission from a published document replaces
+    /// the help.
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {
@@ -259,7 +260,6 @@ impl Note {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Its kind.
     pub(crate) kind: Kind,
     /// Error or warning.
     pub severity: Severity,
@@ -275,7 +275,7 @@ pub struct Diagnostic {
 /// The text of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// One line, lower case, no full stop.
+    /// What is wrong: one line in lower case, without a full stop.
     pub message: String,
     /// The position with a label.
     pub primary: Label,
@@ -304,7 +304,6 @@ impl Text {
         self
     }
 
-    /// Sets the help.
     fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
@@ -384,7 +383,7 @@ impl Part {
     }
 }
 
-/// The first few items, and the number of further ones.
+/// The first few items, and the number of further items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Excerpt<T> {
     pub(crate) first: Vec<T>,
@@ -459,7 +458,6 @@ impl Found {
         }
     }
 
-    /// Adds findings.
     pub(crate) fn extend(&mut self, found: impl IntoIterator<Item = Diagnostic>) {
         found.into_iter().for_each(|one| self.push(one));
     }

@@ -47,7 +47,7 @@ pub struct Change {
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
-    /// The findings in the documents themselves. If one is an error, nothing was compared.
+    /// The findings in the documents themselves. If a finding is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
     /// The changes: definitions of the first version in order, then those that the second version adds.
     pub changes: Vec<Change>,
@@ -89,8 +89,8 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     };
     changes.sort_by_key(place);
     let not_compared = omitted(&diagnostics);
-    // Returns the name of a change's definition. An addition or a removal is unknown if that definition was
-    // omitted.
+    // Returns the name of a change's definition. If the definition was omitted from one version, additions
+    // and removals are unknown.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
     }

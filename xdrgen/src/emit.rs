@@ -1,4 +1,4 @@
-//! Emission: writes Rust files from the intermediate form.
+//! Emission: generates the text of Rust files from the Rust IR.
 
 mod code;
 mod derives;
@@ -32,7 +32,6 @@ pub(crate) struct Emitter<'m> {
     pub(crate) std: bool,
     /// The naming style. If names are those of the document, emission allows Rust's naming lints.
     pub(crate) names: Names,
-    /// Additional derives.
     pub(crate) derives: &'m [String],
     /// True if derives of known crates depend on features of the emitted crate.
     pub(crate) features: bool,
@@ -46,7 +45,7 @@ pub(crate) struct Emitter<'m> {
     pub(crate) ambiguous: HashSet<&'m str>,
 }
 
-/// The module in which emitted code names a type.
+/// The module in which emitted code uses a type or a constant.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// The module of the types, which imports the runtime's names.
@@ -86,7 +85,7 @@ impl Emitter<'_> {
         Some(if self.is_borrowed() { borrowed } else { owned })
     }
 
-    /// Writes a type where it is used.
+    /// Writes a use of a type.
     fn ty(&self, ty: &Type, from: Place, code: &mut Code) {
         let name = self.imported(ty).unwrap_or_default();
         match ty {
@@ -112,8 +111,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the type of a field. The type of a borrowed array includes its bound, which an owned array has
-    /// in an attribute.
+    /// Writes the type of a field. The type of a borrowed array includes its bound; the bound of an owned
+    /// array is in an attribute.
     fn field_type(&self, field: &Field, from: Place, code: &mut Code) {
         match &field.ty {
             Type::Array(of) if self.is_borrowed() => {
@@ -223,7 +222,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Returns the generic parameters of a type.
+/// Returns the lifetime parameter of a type that borrows.
 fn parameter(ty: &TypeDef) -> &'static str {
     if ty.borrows { "<'a>" } else { "" }
 }
@@ -236,7 +235,7 @@ fn spaced(path: &str) -> Cow<'_, str> {
     overview::compact(path).replace(",>", ">").replace(',', ", ").replace(';', "; ").into()
 }
 
-/// Returns `Ok` with the name of Rust's own type for a scalar, or `Err` with the runtime's.
+/// Returns `Ok` with the name of Rust's built-in type for a scalar, or `Err` with that of the runtime's type.
 fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
     match scalar {
         Scalar::Int => Ok("i32"),

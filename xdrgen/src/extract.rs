@@ -60,7 +60,7 @@ pub struct Extract {
     /// The form of the document.
     pub form: Form,
     /// True for a published RFC, which has the line `Request for Comments:` or, if its XDR is not marked,
-    /// page footers. A published RFC cannot be corrected, so mistakes in it are only warnings.
+    /// page footers. A published RFC cannot be corrected, so most mistakes in it are only warnings.
     pub published: bool,
     /// The XDR text, without marks, page breaks and prose.
     pub text: String,
@@ -200,7 +200,7 @@ impl<'a> Builder<'a> {
         Builder { document, text: String::new(), map: Map::new(id) }
     }
 
-    /// Copies a run of the document's bytes.
+    /// Copies a range of the document's bytes.
     fn copy(&mut self, start: usize, end: usize) {
         let Some(piece) = self.document.get(start..end).filter(|piece| !piece.is_empty()) else { return };
         self.map.push(self.text.len(), start, piece.len());

@@ -28,13 +28,13 @@ pub struct Summary {
     pub documents: usize,
     /// Definitions in the documents, including repetitions.
     pub definitions: usize,
-    /// Types emitted, without the element types of lists.
+    /// Types to emit, without the element types of lists.
     pub types: usize,
-    /// Constants emitted.
+    /// Constants to emit.
     pub consts: usize,
-    /// Programs emitted.
+    /// Programs to emit.
     pub programs: usize,
-    /// Procedures of all programs and versions emitted.
+    /// Procedures to emit, in all programs and versions.
     pub procedures: usize,
 }
 
@@ -153,7 +153,8 @@ fn read(
     (id, specification, trust)
 }
 
-/// Returns the known external definitions. Adds those in use to the documents, and applies additions.
+/// Qualifies names by namespaces, applies additions, and supplies the external definitions in use. Returns
+/// the external definitions.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -259,7 +260,7 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Rejects derives that create values without a message, since borrowed types need a message.
+/// Rejects `serde` and `arbitrary` for borrowed types: these derives create values without a message.
 fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
     let known = options.derives.iter().filter(|derive| emit::Known::named(derive).is_some());
     for derive in known.filter(|_| options.data == Data::Borrowed) {
@@ -267,7 +268,7 @@ fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Checks the crate's name and title, which become part of its manifest.
+/// Checks the crate's name, title and runtime path, which become part of its manifest.
 fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     let Output::Crate(Package { name: package, title, manifest }) = &options.output else { return };
     if title.contains(['"', '\\']) || title.contains(char::is_control) {

@@ -1,5 +1,5 @@
 //! The graph of types and the types that they contain. A document may define any number of mutually
-//! recursive types, so no function recurses, and each runs in time linear in the number of uses.
+//! recursive types, so no function recurses. All functions except `solve` run in linear time.
 
 use std::collections::VecDeque;
 
@@ -60,7 +60,6 @@ impl Graph {
         self.cycles.len()
     }
 
-    /// Returns the users of each type.
     fn users(&self) -> Vec<Vec<TypeId>> {
         let mut users = vec![Vec::new(); self.len()];
         for user in (0..self.len()).map(TypeId) {
@@ -76,7 +75,7 @@ impl Graph {
         &self.order
     }
 
-    /// Returns true if two types are mutually recursive. A type is recursive only if it is in a cycle.
+    /// Returns true if two different types are mutually recursive, or if one type contains itself.
     pub(crate) fn is_cycle(&self, one: TypeId, other: TypeId) -> bool {
         self.cycle(one) == self.cycle(other) && (one != other || self.is_in_cycle(one))
     }
@@ -90,7 +89,7 @@ impl Graph {
         self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
     }
 
-    /// Returns the types on a path from `start` back to `start`, or no types if no such path exists.
+    /// Returns the types on a shortest path from `start` back to `start`, or no types if no path exists.
     pub(crate) fn cycle_path(&self, start: TypeId) -> Vec<TypeId> {
         if !self.is_in_cycle(start) {
             return Vec::new();

@@ -77,7 +77,7 @@ pub enum Body {
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// The arguments of a procedure with several arguments, or an array as an argument or a result.
+    /// Several unnamed arguments of a procedure, or a counted array as an argument or a result.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),
@@ -236,7 +236,7 @@ pub struct Procedure {
     pub number: u32,
     /// The arguments.
     pub arguments: Type,
-    /// The name of a single argument.
+    /// The name of a single argument, if the document names it.
     pub parameter: Option<String>,
     /// The result.
     pub result: Type,
@@ -327,8 +327,8 @@ impl Hir {
         }
     }
 
-    /// Returns the payload if the union is optional data: its discriminant is a bool, with a payload at TRUE
-    /// and none at FALSE (RFC 4506 section 4.19).
+    /// Returns the payload if the union is optional data (RFC 4506 section 4.19): its discriminant is a bool,
+    /// which selects a payload at TRUE and no payload at FALSE.
     pub(crate) fn option<'h>(&self, union: &'h Union) -> Option<&'h Field> {
         let [first, second] = union.arms.as_slice() else { return None };
         let chosen_by = |arm: &Arm, value| matches!(arm.labels.as_slice(), [one] if one.value == value);

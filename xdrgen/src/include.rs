@@ -133,7 +133,7 @@ fn may_include(text: &str) -> bool {
     })
 }
 
-/// Returns a path without `.` and, where the components show it, without `..`.
+/// Returns a path without `.`, and without each `..` after a name.
 fn normal(path: &Path) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {

@@ -88,7 +88,7 @@ pub struct TypeDef {
     pub body: Body,
     /// True if the type has a lifetime because it borrows from the message.
     pub borrows: bool,
-    /// The eligible items that the type contains, if the type is in a cycle of several types.
+    /// The eligible items that the type contains, if it is in a cycle of several types and not a typedef.
     pub items: Option<Items>,
     /// The traits that it derives besides `Clone`, `Debug` and `PartialEq`.
     pub derives: Derives,
@@ -98,12 +98,12 @@ pub struct TypeDef {
     pub docs: Docs,
 }
 
-/// Traits that a type derives if all of its parts do.
+/// Traits that only some types derive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Derives {
-    /// `Copy`: plain data of at most 128 bytes.
+    /// `Copy`: at most 128 bytes, without memory on the heap.
     pub copy: bool,
-    /// `Eq` and `Hash`: no floating-point number inside.
+    /// `Eq` and `Hash`: no `f32`, `f64` or external type inside.
     pub eq: bool,
     /// `Default`.
     pub default: bool,
@@ -120,7 +120,7 @@ pub enum Body {
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// A tuple struct: the arguments of a procedure with several arguments.
+    /// A tuple struct: several unnamed arguments of a procedure.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),
@@ -153,7 +153,7 @@ pub struct Field {
     pub ty: Type,
     /// The maximum number of elements of a counted array.
     pub max: Option<Bound>,
-    /// True for an array whose element type contains the type of this field.
+    /// True for an array whose element type contains the type that declares this field.
     pub recursive: bool,
     /// True for a list: a chain of optional data.
     pub list: bool,
@@ -273,9 +273,9 @@ pub struct Program {
 pub struct Version {
     /// Its name in the document.
     pub name: String,
-    /// The type that represents it.
+    /// The name of the Rust type that represents the version.
     pub ident: String,
-    /// The module of its client and server.
+    /// The name of the module with its client and server.
     pub module: String,
     /// Its number.
     pub number: u32,
@@ -292,7 +292,7 @@ pub struct Version {
 pub struct Procedure {
     /// Its name in the document.
     pub name: String,
-    /// The type that represents it.
+    /// The name of the Rust type that represents the procedure.
     pub ident: String,
     /// The name of its method.
     pub method: String,

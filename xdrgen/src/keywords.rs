@@ -29,7 +29,7 @@ const KEYWORDS: [&str; 21] = [
     "typedef",
 ];
 
-/// The words that begin a declaration.
+/// The keywords that begin a declaration.
 pub(crate) const BEGIN_DECLARATION: &[&str] = KEYWORDS.split_at(16).0;
 
 pub(crate) fn is_keyword(word: &str) -> bool {

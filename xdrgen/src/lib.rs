@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`extract()`] finds the XDR of a document. [`parse()`] builds a syntax tree (`ast`). `resolve` builds a
-//! protocol (`hir`) with resolved names and evaluated constants. `check` enforces the rules that need more
-//! than one definition. `lower` builds a Rust IR (`ir`) with names, boxes, derives, lists and borrowed data.
+//! protocol (`hir`) with resolved names and evaluated constants. `check` enforces the rules that need all
+//! definitions. `lower` builds a Rust IR (`ir`) with names, boxes, derives, lists and borrowed data.
 //! `emit` writes the text. Each stage is a function from a value to a value plus [`Diagnostic`]s with
 //! positions in the document. No stage reads or writes a file. [`mod@generate`] runs the stages in order.
 //!

@@ -200,7 +200,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn union(&mut self, union: hir::Union, selector: Option<Choice>) -> Body {
         let hir::Union { discriminant_name, discriminant, arms, .. } = union;
         let selector = match selector {
-            // A type that needs an attribute on its field cannot be in an `Option`.
+            // A payload that needs an attribute has `Choice::Arm`, since an `Option` cannot have attributes.
             Some(Choice::Option) => {
                 let payload = arms.into_iter().find_map(|arm| arm.payload).map(|field| self.ty(field.ty));
                 return Body::Alias(Type::Optional(Box::new(payload.unwrap_or(Type::Void))));

@@ -3,7 +3,7 @@
 use crate::hash::{HashMap, HashSet};
 use crate::source::narrow;
 
-/// The Rust names of a document's definitions.
+/// The style of the Rust names of a document's definitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Names {
@@ -53,7 +53,7 @@ impl Names {
         }
     }
 
-    /// Returns the prefix that all names share, and that Rust names omit.
+    /// Returns the prefix that all names share and that Rust names omit; empty for `Verbatim`.
     #[must_use]
     pub fn prefix<'a>(self, names: &[&'a str]) -> &'a str {
         match self {
@@ -93,8 +93,8 @@ fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
 /// Returns true if a word begins at `this`. `head` is the last previous character that is not a digit.
 fn is_boundary(before: char, this: char, next: char, head: char) -> bool {
     if this.is_uppercase() {
-        // `fooBar` and `XDRInput`. A digit separates words only after lower case: `foo3Bar`, but
-        // `NFS3ERR`.
+        // `fooBar` and `XDRInput`. After digits, a capital begins a word only next to lower case: `foo3Bar`,
+        // but not `NFS3ERR`.
         return before.is_lowercase()
             || before.is_uppercase() && next.is_lowercase()
             || before.is_ascii_digit() && (next.is_lowercase() || head.is_lowercase());
@@ -173,8 +173,8 @@ pub(crate) fn module(path: &std::path::Path) -> String {
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// Rust's keywords by length, including reserved ones. The keyword for unchecked code is concatenated,
-/// since it appears in this repository only next to such code.
+/// Rust's keywords by length, including reserved ones. `concat!` splits one keyword, which this
+/// repository contains as a word only next to unchecked code.
 const KEYWORDS: [&[&str]; 9] = [
     &[],
     &[],

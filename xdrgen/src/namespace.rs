@@ -44,7 +44,7 @@ pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     }
 }
 
-/// Visits the definitions of a document with their namespaces.
+/// Collects the names that a document defines, or qualifies all of its names.
 fn each(document: &mut Specification, names: &mut HashSet<String>, defines: bool) {
     let Specification { definitions, namespaces, .. } = document;
     for definition in definitions {
@@ -176,7 +176,7 @@ impl Pass<'_> {
 }
 
 /// Assigns a separate source, from `first` on, to the items of each namespace. Returns these sources with
-/// the namespaces and their start positions.
+/// their namespaces.
 pub(crate) fn separate<'a>(
     module: &mut Module,
     documents: impl Iterator<Item = (SourceId, &'a Specification)>,

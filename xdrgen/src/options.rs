@@ -44,7 +44,7 @@ pub struct Package {
 /// The dependencies of a crate's manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manifest {
-    /// The crate is self-contained.
+    /// The manifest inherits nothing from a workspace.
     Alone {
         /// The directory of the runtime's crate; `None` for the registry's version.
         runtime: Option<String>,

@@ -1,4 +1,4 @@
-//! Paths relative to another directory, without access to the file system.
+//! Paths relative to another directory. The paths need not exist.
 
 use std::path::{Component, Path, PathBuf, absolute};
 
@@ -14,7 +14,8 @@ pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     slashes(&shown)
 }
 
-/// Returns a directory relative to the directory of a manifest. An absolute path is unchanged.
+/// Returns a directory relative to the directory of a manifest. An absolute path is unchanged, and so is any
+/// path without a manifest.
 #[cfg(feature = "cli")]
 pub(crate) fn for_manifest(directory: &str, manifest: Option<&Path>) -> String {
     let path = Path::new(directory);
@@ -26,8 +27,8 @@ fn slashes(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
 
-/// Returns the path to `path` from a directory, and whether they share more than the root. Both are
-/// relative to the current directory, or absolute.
+/// Returns the path to `path` from a directory, and whether they share more than the root. Returns `None`
+/// if they have different roots. Both may be absolute, or relative to the current directory.
 fn seen_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
     let (from, to) = (normal(&absolute(directory).ok()?), normal(&absolute(path).ok()?));
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();

@@ -39,7 +39,6 @@ pub(crate) struct Resolved {
     /// True if the HIR can be emitted: the documents have no errors, or `--keep-going` is set and the invalid
     /// definitions and their dependents are omitted.
     pub(crate) is_complete: bool,
-    /// The findings.
     pub(crate) found: Found,
     /// The largest number of redefinitions of one definition in later documents.
     pub(crate) stages: usize,

@@ -18,8 +18,8 @@ pub(crate) fn near<'c>(name: &str, max: usize, candidates: impl Iterator<Item = 
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns true if the names differ only by a short prefix, as `rpcrdma_htype` and `rdma_htype` do. Short
-/// names are too similar, and a complete word as the prefix makes a different name.
+/// Returns true if the names differ only by a short prefix, as `rpcrdma_htype` and `rdma_htype` do. Names of
+/// less than 8 bytes are too short for a match, and a prefix with `_` makes a different name.
 pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
     let (short, long) = if name.len() < candidate.len() { (name, candidate) } else { (candidate, name) };
     let more = long.strip_suffix(short).filter(|more| !more.contains('_'));

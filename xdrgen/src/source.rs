@@ -232,8 +232,8 @@ impl Sources {
         open.reverse();
         let mut all: Vec<_> = std::mem::take(&mut self.all).into_iter().map(Some).collect();
         let mut ids = vec![SourceId::default(); all.len()];
-        // Each document is visited twice: first to open the documents that it includes, and again
-        // after they have been processed.
+        // Each document is visited twice: first to open the documents that it includes, and again after
+        // those documents have been processed.
         let mut visited = HashSet::default();
         while let Some((id, is_ready)) = open.pop() {
             if is_ready {

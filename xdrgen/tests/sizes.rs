@@ -375,6 +375,11 @@ fn json_output_has_one_object_per_size() {
     let human = compiler(folder.path(), &["sizes", "a.x"]);
     assert!(text(&human.stdout).starts_with("P V, without a binding; "), "{}", text(&human.stdout));
     assert!(text(&human.stdout).contains("not over RDMA: unbounded"), "{}", text(&human.stdout));
+    let binding = "[[binding]]\nprogram = \"P\"\nversion = \"V\"\ndirection = \"backward\"\neligible = []\n";
+    std::fs::write(folder.path().join("a.toml"), binding).unwrap();
+    let called_by_server = compiler(folder.path(), &["sizes", "a.x", "a.toml"]);
+    let shown = text(&called_by_server.stdout);
+    assert!(shown.starts_with("P V, called by the server; "), "{shown}{}", text(&called_by_server.stderr));
     std::fs::write(folder.path().join("bad.x"), "struct a { nowhere b; };\n").unwrap();
     assert_eq!(compiler(folder.path(), &["sizes", "bad.x"]).status.code(), Some(1));
 }

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use crate::cargo::scratch;
+use crate::cargo::{scratch, target};
 use crate::checks::CHECKS;
 use crate::child::{self, End, print};
 use crate::evidence;
@@ -41,6 +41,9 @@ const DEADLINE: Duration = Duration::from_secs(88 * 60);
 /// A long job starts only if it is expected to end before this time.
 const SOAK_MARK: Duration = Duration::from_secs(75 * 60);
 
+/// With less free space in the target directory, in MiB, compilers are likely to fail.
+const SPACE_MIN: u64 = 1024;
+
 fn names() -> Vec<&'static str> {
     CHECKS.iter().chain(STEPS).map(|step| step.name).collect()
 }
@@ -48,6 +51,7 @@ fn names() -> Vec<&'static str> {
 /// Runs the steps and prints their outcomes. The last line is the sum of the tests.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
+    check_space(root)?;
     let tests = if options.quick { &[] } else { STEPS };
     let is_chosen = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     let mut gate = Gate::new(root);
@@ -64,7 +68,21 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
         gate.job()?;
     }
     gate.print_report();
+    if has_failed && let Err(why) = check_space(root) {
+        print(&why);
+    }
     Ok(gate.finish())
+}
+
+/// Returns an error if little disk space is free, because compilers report a full disk unclearly.
+fn check_space(root: &Path) -> Result<(), String> {
+    let target = target(root);
+    let disk = rustix::fs::statvfs(&target).map_err(|error| format!("{}: {error}", target.display()))?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
+    if free < SPACE_MIN {
+        return Err(format!("{}: only {free} MiB of disk space are free", target.display()));
+    }
+    Ok(())
 }
 
 /// A run of several steps.

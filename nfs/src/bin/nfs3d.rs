@@ -153,7 +153,7 @@ impl Listening {
         [v4, IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))].into_iter().chain(own.map(IpNet::from)).collect()
     }
 
-    /// Returns true if other machines can reach the server.
+    /// Returns true if a bound address is not a loopback address.
     fn is_open(&self) -> bool {
         self.addresses.iter().any(|(_, at)| !at.ip().is_loopback())
     }
@@ -378,7 +378,8 @@ fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
         .ok())
 }
 
-/// Returns the directory for persistent state, by the conventions of systemd and XDG, or `None` without HOME.
+/// Returns the directory for persistent state, by the conventions of systemd and XDG, or `None` if no
+/// environment variable names it.
 fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));

@@ -17,7 +17,7 @@ use crate::security::Security;
 /// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and the size
 /// of a DUMP reply is bounded.
 const MOUNTS_MAX: usize = 128;
-/// Maximum number of networks in an EXPORT reply, which is bounded.
+/// Maximum number of networks in an EXPORT reply, whose size is bounded.
 const NETS_MAX: usize = 1000;
 /// Maximum number of exports in an EXPORT reply.
 const EXPORTS_MAX: usize = 128;
@@ -44,8 +44,8 @@ impl<E: Export> MountHandler<E> {
         MountHandler { exports, mounts: Mutex::default() }
     }
 
-    /// Sets which addresses may mount the exports. For other addresses, MNT returns MNT3ERR_ACCES, and all
-    /// procedures except NULL and MNT are rejected with AUTH_TOOWEAK.
+    /// Sets the policy of all exports. If the policy does not admit a caller, MNT returns MNT3ERR_ACCES, and
+    /// all procedures except NULL and MNT are rejected with AUTH_TOOWEAK.
     #[must_use]
     pub fn policy(self, policy: Arc<ExportPolicy>) -> Self {
         let with = |(path, handler): &(String, NfsHandler<E>)| {
@@ -103,7 +103,7 @@ fn flavors(policy: &ExportPolicy) -> Vec<i32> {
     policy.security.iter().map(|security| security.flavor()).chain(none).collect()
 }
 
-/// Returns the directory of a path, if the caller may search it. Links are not followed.
+/// Looks up a directory with the caller's rights. Links are not followed.
 fn walk(export: &impl Export, caller: &NfsCaller, path: &[Vec<u8>]) -> Result<FileHandle, NfsError> {
     let mut at = export.root();
     for name in path {

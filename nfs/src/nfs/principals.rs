@@ -10,7 +10,7 @@ use crate::export::NfsCaller;
 
 /// How long a user is cached.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// Maximum number of cached users.
+/// Number of cached names at which all completed lookups are dropped.
 const KEPT_MAX: usize = 4096;
 
 /// Maps the names that RPCSEC_GSS proves to users of this machine. A user is cached for a minute. Concurrent

@@ -232,7 +232,7 @@ pub struct CallContext {
     pub credential: Credential,
     /// The caller's address, if the transport has one.
     pub peer: Option<SocketAddr>,
-    /// Further objects of the connection that carried the call.
+    /// Further objects from the connection and from RPCSEC_GSS.
     pub extensions: Extensions,
 }
 

@@ -3,8 +3,8 @@
 //! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
 //! keeps every call until it completes. It requests connections, submits unanswered calls to the new
 //! connection, times out calls and closes idle connections. It does no I/O and has no clock. Its owner
-//! establishes the connections. The owner passes in the time with every event, and at the time that
-//! [`Session::poll_timeout`] returned.
+//! establishes the connections. The owner passes in the time with every event, and calls
+//! [`Session::handle_timeout`] at the time that [`Session::poll_timeout`] returned.
 //!
 //! A call is retransmitted on a new connection only, with the same XID and the same bytes. A new RDMA
 //! connection starts with one credit and its own thresholds, so each call is planned again. The new
@@ -44,7 +44,7 @@ pub struct SessionCall {
     /// sent call ends with its connection ([`TransportError::Closed`]).
     pub retransmit: Option<bool>,
     /// The caller's memory for the first eligible item of the result. A connection that transfers the item by
-    /// RDMA uses this memory as the sink.
+    /// RDMA uses this memory as the sink, if [`ItemMemory::acquire`] returns it.
     pub memory: Option<Arc<dyn ItemMemory>>,
 }
 
@@ -80,11 +80,11 @@ pub struct Counts {
     pub timeouts: u64,
 }
 
-/// An outstanding call, or an abandoned call whose resources the connection still holds.
+/// An unanswered call, or an abandoned call whose resources the connection may still hold.
 #[derive(Debug)]
 struct CallEntry {
     id: CallId,
-    /// `None` once the call is abandoned.
+    /// `None` once the call is abandoned or timed out.
     call: Option<SessionCall>,
     timeout: Duration,
     /// Whether the call was submitted to the current connection.
@@ -96,8 +96,8 @@ struct CallEntry {
 }
 
 impl CallEntry {
-    /// Adds the call's history to the failure: an unsendable call may have been executed on an earlier
-    /// connection.
+    /// Replaces a failure before sending with [`TransportError::Closed`] if the call was sent on an earlier
+    /// connection, where it may have been executed.
     fn with_history(&self, why: TransportError) -> TransportError {
         match (&self.lost, why) {
             (
@@ -121,9 +121,9 @@ enum State<R> {
     Requested,
     /// The owner is connecting.
     Connecting,
-    /// A connection is needed. [`SessionEvent::Connect`] follows at this time.
+    /// A connection is needed. [`SessionEvent::Connect`] follows at the time `until`.
     BackingOff { until: Time },
-    /// Connected. `idle_since`: when the last call completed. `answered`: the connection answered a call.
+    /// Connected. `idle_since`: since when no call is unanswered. `answered`: the connection answered a call.
     /// `lost`: calls ended without a reply.
     Up { requester: R, idle_since: Option<Time>, answered: bool, lost: bool },
     /// The session ended.
@@ -139,14 +139,16 @@ pub struct Session<R> {
     now: Time,
     submitted: u32,
     calls: Table<CallEntry>,
-    /// The number of abandoned calls.
+    /// The number of abandoned or timed-out calls in the table.
     abandoned: usize,
     /// The deadline of each call, earliest first. The first deadline belongs to a call in the table; later
     /// deadlines may belong to completed calls.
     deadlines: VecDeque<(Time, CallId)>,
-    /// The number of abandoned calls that triggers a sweep.
+    /// The number of abandoned calls that triggers a sweep: calls without resources on the connection are
+    /// removed.
     sweep_at: usize,
-    /// When the peer last sent anything, or when the first unanswered call was submitted.
+    /// When the peer last sent anything, the connection was established or the first unanswered call was
+    /// submitted, whichever is latest.
     last_received: Time,
     /// The reason why the session accepts no more calls.
     closing: Option<CloseReason>,
@@ -154,7 +156,7 @@ pub struct Session<R> {
     counts: Counts,
 }
 
-/// The minimum number of abandoned calls before a sweep removes completed ones.
+/// The minimum number of abandoned calls that triggers a sweep.
 const MIN_SWEEP: usize = 64;
 
 impl<R: SessionRequester> Session<R> {
@@ -289,8 +291,8 @@ impl<R: SessionRequester> Session<R> {
         self.calls.contains(xid)
     }
 
-    /// Abandons the call: no event follows. Its memory stays with the connection until the reply arrives or
-    /// the call times out.
+    /// Abandons the call: no event follows. Its memory stays with the connection until the reply arrives, the
+    /// call times out or the connection ends.
     pub fn cancel(&mut self, now: Time, call: CallId) {
         self.advance_time(now);
         let done =
@@ -443,7 +445,7 @@ impl<R: SessionRequester> Session<R> {
         ids
     }
 
-    /// Submits a call to the connection.
+    /// Submits a call to the connection, if the connection is open.
     fn start(&mut self, id: CallId) {
         let State::Up { requester, .. } = &mut self.state else { return };
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
@@ -461,7 +463,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Handles the outcome of a call on the connection. The call continues if it can be retransmitted.
+    /// Completes a call with its outcome on the connection, unless the call continues on the next connection.
     fn call_done(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
         let reconnect = self.policy.reconnect;
         let Some(entry) = self.entry_mut(id) else { return };
@@ -571,7 +573,6 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Removes a call from the table.
     fn remove_call(&mut self, id: CallId) -> Option<CallEntry> {
         self.entry(id)?;
         let entry = self.calls.remove(id.xid())?;
@@ -580,7 +581,7 @@ impl<R: SessionRequester> Session<R> {
         Some(entry)
     }
 
-    /// Drops the deadlines of completed calls, up to the first outstanding call.
+    /// Drops deadlines until the first deadline belongs to a call in the table.
     fn trim_deadlines(&mut self) {
         while let Some((_, id)) = self.deadlines.front()
             && self.entry(*id).is_none()
@@ -595,7 +596,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Fails every outstanding call.
+    /// Fails every unanswered call.
     fn fail_all(&mut self, reason: &CloseReason) {
         for id in self.unanswered_ids() {
             let Some(entry) = self.entry(id) else { continue };

@@ -204,7 +204,7 @@ pub enum Completion {
     Closed {
         /// The reason.
         reason: CloseReason,
-        /// Memory that was still advertised.
+        /// Memory that no earlier completion returned.
         returned: Vec<Memory>,
     },
 }
@@ -218,7 +218,7 @@ pub enum CloseReason {
     Peer,
     /// The peer violated a rule. The text describes the violation.
     Violation(String),
-    /// The peer's Terminate message (RFC 5040 section 4.8).
+    /// The peer sent a Terminate message (RFC 5040 section 4.8).
     Terminated {
         /// 0 RDMAP, 1 DDP, 2 LLP.
         layer: u8,

@@ -24,11 +24,8 @@ pub(super) struct Listening {
     pub(super) per_address: usize,
     /// How long a connection may be idle.
     pub(super) idle: Option<Duration>,
-    /// The peers that may connect.
     pub(super) peers: PeerFilter,
-    /// Counts refused connections.
     pub(super) stats: ServerStats,
-    /// How long a stopping server waits for running calls.
     pub(super) drain: Duration,
 }
 
@@ -117,8 +114,6 @@ impl Listening {
             self.slots.available().await;
             let incoming = match accept().await {
                 Ok(incoming) => incoming,
-                // Either a single connection failed or there are too many open files. The next `accept` may
-                // succeed.
                 Err(error) if is_transient(&error) => {
                     debug!(%error, "accept");
                     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,5 +1,4 @@
-//! Calls in the backward direction (RFC 8167): made by handlers of the server, served by the connected
-//! client.
+//! Calls in the backward direction (RFC 8167): a server calls a connected client.
 
 mod caller;
 mod calling;

@@ -7,8 +7,8 @@ pub(super) use crate::proto::program::checks::binding;
 use crate::proto::program::{Procedure, Program, ReplyBounds};
 use crate::xdr::Size;
 
-/// Checks that the procedure is in its program's list, that no number occurs twice in the list, and that no
-/// reply exceeds its bound.
+/// Checks that the procedure is in its program's list, that no number occurs twice in the list, and that
+/// [`Procedure::MAX_REPLY`] covers the result type.
 pub(super) const fn procedure<Q: Procedure>() {
     let mut rest = <Q::Program as Program>::PROCEDURES;
     let mut found = false;
@@ -38,13 +38,14 @@ const fn contains(mut procedures: &[(u32, &str)], wanted: u32) -> bool {
     false
 }
 
-/// Returns true if no value of the type exceeds the bound. If the type is unbounded or its bound exceeds the
-/// maximum size of a chunk, any bound of the binding is valid.
+/// Returns true if no value of the type exceeds `bound`. Also returns true if the type is unbounded or its
+/// bound exceeds the maximum size of a chunk: any bound of the binding is then valid.
 const fn covers(bound: Size, of_type: Size) -> bool {
     bound.covers(of_type) || !of_type.fits(u32::MAX as u64)
 }
 
-/// Checks that a call over RPC-over-RDMA offers a Write chunk for each eligible item of its result.
+/// Checks that a call over RPC-over-RDMA can offer a Write chunk for each eligible item of its result, unless
+/// [`Procedure::EXCESS_ITEMS`] is true.
 pub(super) const fn write_chunks<Q: Procedure>() {
     assert!(
         Q::EXCESS_ITEMS || Q::MAX_REPLY.items.fits(WRITE_CHUNKS),

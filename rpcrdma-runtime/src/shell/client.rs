@@ -172,8 +172,8 @@ impl Client {
     /// dropped. Calls over RPCSEC_GSS cannot use it. Generated clients accept such a client like any other:
     /// `Program::Client(client.with_result_memory(memory))`.
     ///
-    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, or if the item may
-    /// be larger than the memory's capacity.
+    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, if the item may be
+    /// larger than the memory's capacity, or if the memory is in use.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         Client { handle: self.handle.with_result_memory(memory), ..*self }
@@ -212,8 +212,8 @@ impl Client {
         self.handle.stats()
     }
 
-    /// Returns the maximum length of a message that the client sends, in bytes, regardless of the server's
-    /// limit.
+    /// Returns the maximum length of an inline message that the client sends, in bytes, regardless of the
+    /// server's limit.
     #[must_use]
     pub fn longest_call(&self) -> u32 {
         self.config.private_data.announced().send_size
@@ -230,9 +230,8 @@ impl Client {
     /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. An inline
     /// call is at most as long as the server's limit. No call has Read chunks if the server performs no RDMA
     /// Reads. A call that exceeds these limits fails. `connection` is the number of the connection on which
-    /// the server announced its limits, as [`Client::connections`] counts. If another connection has replaced
-    /// that connection, the method does nothing. The next connection starts without such limits, so ask the
-    /// server again.
+    /// the server announced its limits, as [`Client::connections`] counts. If that connection has ended, the
+    /// method does nothing. The next connection starts without such limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

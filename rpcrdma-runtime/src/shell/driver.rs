@@ -1,10 +1,10 @@
 //! A client's session and connection, shared by its callers and by the task that waits for the peer.
 //!
-//! Session and connection are behind one lock. A caller submits its call and writes it to the connection on
-//! its own task ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages from the
-//! peer and for timers, and wakes the callers whose calls have ended. A caller wakes the driver only to make
-//! a connection, to write output that the connection did not accept, or to set an earlier deadline. While
-//! other calls are outstanding, the driver writes: calls that are made together share one write.
+//! Session and connection are behind one lock. A caller submits its call on its own task
+//! ([`Submit::submit`]), then waits for the reply. If no other call is unanswered, the caller also writes the
+//! call to the connection. Otherwise the caller wakes the [`Driver`], so calls that are made together share
+//! one write. A caller also wakes the driver to connect, to write remaining output, or to set an earlier
+//! deadline. The driver waits for the peer and for timers, and wakes the callers whose calls have ended.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// The client's calls on the connection.
     type Requester: SessionRequester + Send;
 
-    /// Identifies a backward call in its reply.
+    /// Identifies a backward call in [`Outbound::reply`].
     type Key: Send + Unpin + 'static;
 
     /// The information about the peer that callers can read.
@@ -66,13 +66,11 @@ pub(super) trait Outbound: Send + Sized + 'static {
     fn reply(&mut self, ended: Ended<Self::Key>);
 }
 
-/// A new connection without calls.
+/// A new connection and its requester.
 pub(super) type Connected<O> = (O, <O as Outbound>::Requester);
 
-/// A connection that is being made.
 pub(super) type Connecting<O> = Pin<Box<dyn Future<Output = Result<Connected<O>, ConnectError>> + Send>>;
 
-/// Makes connections.
 pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 
 /// The interface of a client to its session, for any transport.
@@ -95,7 +93,7 @@ pub(super) trait SessionHandle: Submit {
     /// Watches the client's progress.
     fn watch(&self) -> watch::Receiver<Progress>;
 
-    /// Updates the counts of the session and its connection.
+    /// Publishes the counts of the session and its connection.
     fn count(&self);
 }
 
@@ -138,7 +136,7 @@ struct State<O: Outbound> {
     connections: u64,
     waiters: Waiters,
     driver: Option<Waker>,
-    /// When the driver's timer fires, if it is armed.
+    /// When the driver's timer fires, if the timer is armed.
     alarm: Option<Time>,
     ended: bool,
     stats: ClientStats,
@@ -150,9 +148,9 @@ struct State<O: Outbound> {
 const MAX_STEPS: usize = 64;
 
 impl<O: Outbound> Shared<O> {
-    /// Returns a session and its driver, which must be spawned. Without `connect`, `first` is the only
-    /// connection. Callers see `peer` until the first connection is made. If `backward` has programs, the
-    /// driver keeps a connection whenever possible.
+    /// Returns the shared part of a new client and its driver, which must be spawned. Without `connect`,
+    /// `first` is the only connection. Callers see `peer` until the first connection is made. If `backward`
+    /// has programs, the client stays connected even without calls.
     pub(super) fn new(
         policy: Policy,
         (first, connect): (Option<Connected<O>>, Option<Connect<O>>),
@@ -206,8 +204,8 @@ impl<O: Outbound> Shared<O> {
         Time(self.start.elapsed())
     }
 
-    /// Changes the requester of the connection with this number, unless another connection has replaced it.
-    /// Numbers start at 1.
+    /// Changes the requester of the connection with this number, unless that connection has ended. Numbers
+    /// start at 1.
     pub(super) fn with_requester(&self, connection: u64, change: impl FnOnce(&mut O::Requester)) {
         self.with(|state, _| {
             let requester = state.session.requester_mut();
@@ -215,8 +213,8 @@ impl<O: Outbound> Shared<O> {
         });
     }
 
-    /// Changes the state on a caller's task. If at most one call is outstanding, sends as much as possible.
-    /// Wakes the driver for the rest.
+    /// Changes the state on a caller's task. If at most one call is unanswered, sends as much as possible.
+    /// Wakes the driver unless all work is done.
     fn with<R>(&self, change: impl FnOnce(&mut State<O>, Time) -> R) -> R {
         let now = self.now();
         let mut state = self.lock();
@@ -310,7 +308,7 @@ impl<O: Outbound> State<O> {
             while let Some(event) = self.session.poll_event() {
                 self.handle_event(event);
             }
-            // After the driver is dropped, there is no connection.
+            // Without a connection, as after the driver is dropped, pending work would never finish.
             if self.connection.is_none() || !self.session.has_work() {
                 break;
             }
@@ -364,7 +362,7 @@ impl<O: Outbound> State<O> {
         self.counted = (now, counts);
     }
 
-    /// Polls the connection for messages. Returns true if it made progress.
+    /// Polls the connection for messages. Returns true if that made progress.
     fn poll_io(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let (Some(connection), Some(requester)) = (&mut self.connection, self.session.requester_mut()) else {
             return false;
@@ -389,7 +387,7 @@ impl<O: Outbound> State<O> {
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,
-    /// The callers to wake in one step, reused between steps.
+    /// The callers to wake in the current step.
     woken: Vec<Waker>,
     connect: Option<Connect<O>>,
     connecting: Option<Connecting<O>>,
@@ -397,7 +395,7 @@ pub(super) struct Driver<O: Outbound> {
     backward: Option<Serving>,
     /// The number of a connection, and its running backward calls.
     running: Option<(u64, Running<O::Key>)>,
-    /// Replies to calls on that connection.
+    /// Replies to the calls of `running`.
     replies: Vec<Ended<O::Key>>,
 }
 
@@ -413,8 +411,8 @@ enum Step {
 }
 
 impl<O: Outbound> Driver<O> {
-    /// Sends as much as possible. Then wakes the callers whose calls have ended, or receives one message from
-    /// the peer. Expired deadlines are handled first, so a peer that sends without pause cannot delay them.
+    /// Handles expired deadlines first, so that a peer that sends without pause cannot delay them. Then sends
+    /// as much as possible. If no caller is to be woken, also polls the connection and the timer.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let shared = &self.shared;
         let now = shared.now();
@@ -470,7 +468,7 @@ impl<O: Outbound> Driver<O> {
         let now = self.shared.now();
         let mut state = self.shared.lock();
         match made {
-            // The connection is dropped without the lock.
+            // A connection that was made too late is dropped after the lock is released.
             _ if state.ended => {}
             Ok(connected) => state.connected(connected, now),
             Err(error) => {
@@ -487,8 +485,8 @@ impl<O: Outbound> Driver<O> {
         true
     }
 
-    /// Passes the replies to the connection that carried their calls. Drops them if another connection has
-    /// replaced it.
+    /// Passes the replies to the connection that carried their calls. Drops the replies if that connection
+    /// has ended.
     fn reply(&mut self) {
         if self.replies.is_empty() {
             return;
@@ -502,8 +500,8 @@ impl<O: Outbound> Driver<O> {
         self.replies.clear();
     }
 
-    /// Runs backward calls. Returns true if there are replies, or if starting calls made room for the
-    /// connection to read further.
+    /// Runs backward calls. Returns true if the driver must run again: there are replies, or the connection
+    /// may read further because calls were started.
     fn run(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(serving) = &self.backward else { return false };
         let mut state = self.shared.lock();
@@ -530,8 +528,8 @@ impl<O: Outbound> Driver<O> {
     }
 }
 
-/// Arms the timer for the session's next deadline. Returns true once it has fired. Resetting the timer for
-/// every call costs more than an early wake-up, so the timer stays armed even without a deadline.
+/// Arms the timer for the session's next deadline. Returns true once the timer has fired. Resetting the timer
+/// for every call costs more than an early wake-up, so the timer stays armed even without a deadline.
 fn poll_alarm<O: Outbound>(
     alarm: &mut Pin<Box<Sleep>>,
     start: Instant,
@@ -575,7 +573,7 @@ impl<O: Outbound> Future for Driver<O> {
 }
 
 impl<O: Outbound> Drop for Driver<O> {
-    /// The session has ended or the runtime dropped the task. Callers that still wait fail.
+    /// Ends the session if the runtime drops the task before that. Callers that still wait fail.
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut state = self.shared.lock();

@@ -22,7 +22,7 @@ type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
 pub(super) enum Lookup {
     /// New: the call runs, and [`DuplicateCache::finish`] ends it.
     New(Ticket),
-    /// Running: the receiver gets its reply.
+    /// Running: the receiver gets the reply of the running call.
     Running(oneshot::Receiver<Option<RpcReply>>),
     /// Executed: the cached reply.
     Answered(RpcReply),
@@ -89,9 +89,9 @@ pub struct DuplicateOptions {
 
 /// A duplicate-request cache. Clones share it, so one cache can serve several servers.
 ///
-/// A tracked call runs once even if it arrives twice. While the first runs, the duplicate waits for the
-/// same reply. Afterwards the duplicate gets the cached reply, placed into its own chunks. A tracked call
-/// runs to completion even if its connection is lost. Replies without a result and replies longer than
+/// A tracked call runs once even if it arrives twice. While the call runs, a duplicate waits for the same
+/// reply. Afterwards a duplicate gets the cached reply, placed into its own chunks. A tracked call runs to
+/// completion even if its connection is lost. Replies without a result and replies longer than
 /// [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
 /// RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
 ///

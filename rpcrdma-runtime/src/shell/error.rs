@@ -77,8 +77,7 @@ pub enum CallError {
         target: Box<CallTarget>,
         /// The length of the call in bytes.
         bytes: u64,
-        /// The bound of the reply without its RPC header, in bytes. `None` for a backward call, whose reply
-        /// must fit inline.
+        /// The bound of the reply without its RPC header, in bytes. `None` for a backward call.
         reply: Option<Size>,
         /// The error of the transport.
         source: TransportError,

@@ -120,7 +120,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         Ok(context.insert(established).clone())
     }
 
-    /// Drops an unusable context, unless another one has replaced it.
+    /// Drops the unusable context `old`, unless another context has replaced it.
     async fn drop_context(&self, old: &Arc<Context>) {
         let mut context = self.0.context.lock().await;
         if context.as_ref().is_some_and(|context| Arc::ptr_eq(context, old)) {
@@ -132,7 +132,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         let (mechanism, service) = (&self.0.mechanism, self.0.service);
         let mut handle = Bytes::new();
         let session = match exchange_tokens(transport, mechanism, service, &mut handle).await {
-            // The server drops the context when a token is retransmitted on a new connection: start again.
+            // The server has dropped the context, for example because a token was retransmitted.
             Err(error) if !handle.is_empty() && is_unknown(&error) => {
                 debug!(%error, "restarting the establishment of the context");
                 exchange_tokens(transport, mechanism, service, &mut Bytes::new()).await?
@@ -395,7 +395,7 @@ mod tests {
         drop(second);
         let mut fourth = Box::pin(numbers.take());
         let waits = tokio::time::timeout(std::time::Duration::from_millis(20), &mut fourth).await;
-        assert!(waits.is_err(), "the first one is still in use");
+        assert!(waits.is_err(), "the first number is still in use");
         drop(first);
         assert_eq!(fourth.await.unwrap().0, 4);
     }

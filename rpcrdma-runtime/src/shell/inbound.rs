@@ -16,7 +16,7 @@ use crate::xdr::Received;
 
 /// Receives the calls of one connection, sends the replies, and carries backward calls.
 pub(super) trait Inbound {
-    /// Identifies a call in its reply.
+    /// Identifies a call in [`Inbound::reply`].
     type Key: Send + 'static;
 
     /// Sends queued output and waits for the next event. Cancel safe.
@@ -35,7 +35,7 @@ pub(super) trait Inbound {
 
 /// An event of a connection.
 pub(super) enum Event<K> {
-    /// A call has arrived. Its memory is present if the call waited for memory, and always over TCP.
+    /// A call has arrived. Over RPC-over-RDMA, the memory is present only if the call waited for memory.
     Call(K, Received, Option<CallMemory>),
     /// [`Inbound::is_busy`] has changed.
     Activity,

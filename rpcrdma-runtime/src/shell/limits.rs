@@ -5,14 +5,14 @@ use crate::proto::rdma::{Config, MessageLimits};
 use crate::proto::rpc::duplicates::DuplicateLimits;
 use crate::provider::iwarp;
 
-/// All limits on the memory, calls and time that peers and callers can use.
+/// Limits on the memory, calls and time that peers and callers can use.
 ///
 /// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
 /// applies the limits that concern it, and `limits` returns the limits in force.
 ///
 /// A server uses about [`Limits::max_memory`] for calls and replies, however many connections it has, and
 /// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA has at most
-/// [`Limits::max_fetched`] bytes of Read chunks, or one call. A connection over TCP has at most
+/// [`Limits::max_fetched`] bytes of Read chunks, or one call. A connection over TCP runs at most
 /// [`Limits::max_tcp_calls`] calls of at most [`Limits::max_record`] bytes each.
 ///
 /// ```
@@ -49,9 +49,8 @@ pub struct Limits {
     /// Maximum number of a server's queued and outstanding backward calls on one connection (default
     /// 1,024). Further calls fail immediately.
     pub max_backward_calls: usize,
-    /// Maximum number of a server's connections (default 1,024). For a further connection, the server closes
-    /// the connection that has been idle longest. If none is idle, the server closes a connection of the
-    /// address with the most ([`ServerOptions::idle`]). With 0 a server fails to bind.
+    /// Maximum number of a server's connections (default 1,024). [`ServerOptions::idle`] describes how a
+    /// server handles further connections. With 0 a server fails to bind.
     pub max_connections: usize,
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.
@@ -263,7 +262,8 @@ impl TcpClientOptions {
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
-        (self.timeout, self.max_outstanding_calls) = (limits.times.call, limits.max_outstanding_calls);
+        (self.timeout, self.idle) = (limits.times.call, limits.times.idle);
+        self.max_outstanding_calls = limits.max_outstanding_calls;
         self
     }
 
@@ -272,7 +272,8 @@ impl TcpClientOptions {
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         limits.take_from_tcp(&self.tcp);
-        (limits.times.call, limits.max_outstanding_calls) = (self.timeout, self.max_outstanding_calls);
+        (limits.times.call, limits.times.idle) = (self.timeout, self.idle);
+        limits.max_outstanding_calls = self.max_outstanding_calls;
         limits
     }
 }
@@ -389,17 +390,30 @@ mod tests {
                 ..others
             }
         );
-        let by_tcp = TcpServerOptions::default().with_limits(&odd).limits();
-        assert_eq!((by_tcp.max_record, by_tcp.max_tcp_calls, by_tcp.times.stall), (17, 18, odd.times.stall));
-        assert_eq!((by_tcp.max_tcp_backward_calls, by_tcp.max_backward_calls), (27, 28));
-        assert_eq!((by_tcp.max_connections, by_tcp.max_connections_per_address), (11, 12));
-        assert_eq!((by_tcp.max_memory, by_tcp.min_rate), (30, 31));
-        assert_eq!((by_tcp.duplicates, by_tcp.times.drain), (odd.duplicates, odd.times.drain));
-        let by_tcp = TcpClientOptions::default().with_limits(&odd).limits();
-        assert_eq!((by_tcp.max_record, by_tcp.max_tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));
+        let TimeLimits { connect, stall, .. } = odd.times;
+        let Limits { max_record, max_tcp_calls, max_tcp_backward_calls, min_rate, .. } = odd;
+        let over_tcp = Limits { max_record, max_tcp_calls, max_tcp_backward_calls, min_rate, ..default };
+        let Limits { max_backward_calls, max_connections, max_connections_per_address, .. } = odd;
+        let TimeLimits { drain, call, idle, idle_peer, .. } = odd.times;
         assert_eq!(
-            (by_tcp.max_tcp_backward_calls, by_tcp.max_outstanding_calls),
-            (27, odd.max_outstanding_calls)
+            TcpServerOptions::default().with_limits(&odd).limits(),
+            Limits {
+                max_backward_calls,
+                max_connections,
+                max_connections_per_address,
+                max_memory: odd.max_memory,
+                duplicates: odd.duplicates,
+                times: TimeLimits { connect, stall, drain, idle_peer, ..default.times },
+                ..over_tcp
+            }
+        );
+        assert_eq!(
+            TcpClientOptions::default().with_limits(&odd).limits(),
+            Limits {
+                max_outstanding_calls: odd.max_outstanding_calls,
+                times: TimeLimits { connect, stall, call, idle, ..default.times },
+                ..over_tcp
+            }
         );
     }
 

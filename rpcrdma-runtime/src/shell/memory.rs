@@ -31,7 +31,7 @@ impl CallMemory {
         CallMemory(Arc::new(account.permit()))
     }
 
-    /// Waits until there is room for a call and returns its memory. Cancel safe.
+    /// Waits until there is room for a call of this size and returns its memory. Cancel safe.
     pub(super) async fn acquire(account: &Arc<Account>, bytes: u64) -> Self {
         let permit = account.permit();
         permit.reserve(bytes).await;

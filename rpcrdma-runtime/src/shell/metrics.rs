@@ -90,8 +90,8 @@ impl CallTimer {
         CallTimer(is_enabled().then(|| (Instant::now(), call)))
     }
 
-    /// Measures a call if a handler has replied to it. Peers choose the numbers of other calls, which would
-    /// create an unlimited number of labels.
+    /// Records the duration if the reply shows that the procedure exists. Otherwise a peer could create any
+    /// number of labels with invalid numbers.
     pub(super) fn end(self, reply: Option<&RpcReply>) {
         use Reject::{GarbageArguments, SystemError};
         let is_known = matches!(

@@ -51,7 +51,7 @@ pub struct CallReport {
     pub error: Option<String>,
 }
 
-/// Counts a call whose caller stopped waiting.
+/// Counts a call as abandoned when dropped, unless the call has ended.
 struct Unfinished<'a>(Option<&'a ClientStats>);
 
 impl Drop for Unfinished<'_> {

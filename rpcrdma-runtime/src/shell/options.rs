@@ -91,9 +91,9 @@ impl Default for ClientOptions {
 pub struct ServerOptions {
     /// Credits, inline sizes and limits.
     pub config: Config,
-    /// The maximum number of connections (default 1,024). For a further one, the server closes another
-    /// connection (see [`idle`](Self::idle)). If it can close none, further connections wait to be accepted.
-    /// With 0 the server fails to bind ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
+    /// The maximum number of connections (default 1,024). [`idle`](Self::idle) describes how the server
+    /// handles further connections. With 0 the server fails to bind
+    /// ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
     pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.
@@ -102,10 +102,10 @@ pub struct ServerOptions {
     /// may call its client is never idle.
     ///
     /// If [`max_connections`](Self::max_connections) is reached, the server closes the connection that has
-    /// been idle longest, if it has been idle for at least a second. If none is idle, the server closes the
+    /// been idle longest, if it has been idle for at least a second. If there is none, the server closes the
     /// least recently active connection of the address or prefix with the most connections. That address must
     /// have at least two connections more than the address of the new connection. If not, the server closes
-    /// the new connection.
+    /// the new connection. If no address has two connections, new connections instead wait to be accepted.
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.
     pub idle: Option<Duration>,

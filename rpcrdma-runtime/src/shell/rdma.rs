@@ -34,7 +34,7 @@ use crate::wire::private_data::{Negotiated, PrivateData};
 use crate::wire::rdma::TooLarge;
 use crate::xdr::Received;
 
-/// A call and its memory, unless the call did not wait for memory.
+/// A call, and its memory if the call waited for memory.
 type Key = (CallKey, Option<CallMemory>);
 
 /// Calls that wait for memory, and the bytes of their chunks. Small calls do not wait for large ones.
@@ -57,8 +57,7 @@ impl WaitingCalls {
         self.small.drain(..).chain(self.large.drain(..)).map(|(call, _)| call)
     }
 
-    /// Waits for the memory of the next call, and removes the call. Pending while there is no call. Cancel
-    /// safe.
+    /// Waits for memory for the next call, and removes the call. Pending while there is no call. Cancel safe.
     async fn acquire(&mut self, account: &Arc<Account>) -> Option<(CallKey, CallMemory)> {
         let next = self.large.front().map_or(0, |(_, bytes)| *bytes);
         tokio::select! {
@@ -82,10 +81,10 @@ pub(super) struct RdmaInbound<C> {
     peer: Option<SocketAddr>,
     stats: ServerStats,
     _credits: Gauged,
-    /// New calls are dropped.
+    /// Whether new calls are dropped.
     draining: bool,
     account: Arc<Account>,
-    /// The memory of calls that did not wait, of inline messages, and of their replies.
+    /// The memory of [`Responder::unsent_bytes`].
     small: Permit,
     waiting: WaitingCalls,
     waiting_memory: WaitingMemory,
@@ -135,7 +134,7 @@ impl<C: Connection> RdmaInbound<C> {
         (inbound, executor)
     }
 
-    /// Returns the memory of a fetched call, or `None` if it did not wait for memory.
+    /// Removes and returns the memory of a call, or returns `None` if the call did not wait for memory.
     fn take_memory(&mut self, call: CallKey) -> Option<CallMemory> {
         let at = self.fetching.iter().position(|(key, _)| *key == call)?;
         Some(self.fetching.swap_remove(at).1)
@@ -181,8 +180,8 @@ impl<C: Connection> RdmaInbound<C> {
             false => Some(completion),
         };
         let Some(completion) = others else { return };
-        // Without room, every call waits: unread replies to small calls also use memory. A connection may run
-        // one call more, because a call counts only when the connection waits for the next event.
+        // Without room, even small calls wait, because their unread replies use memory. A connection may
+        // exceed the room by one call, because a call counts only once the connection waits again.
         self.responder.hold_calls(if self.account.has_room() { SMALL + 1 } else { 0 });
         self.responder.handle_completion(completion);
     }
@@ -205,7 +204,6 @@ impl<C: Connection> RdmaInbound<C> {
         self.stats.transport(self.responder.take_counts());
     }
 
-    /// Records the end of the connection.
     pub(super) fn ended(&mut self, serving: &Serving, reason: &CloseReason) {
         debug!(%reason, "connection closed");
         serving.ended(&mut self.responder, self.peer);
@@ -346,7 +344,7 @@ impl<C: Connection> RdmaOutbound<C> {
 
 /// The interface of a client to its session over RPC-over-RDMA.
 pub(super) trait RdmaSession: SessionHandle<Peer = Peer> {
-    /// Limits calls on this connection, counted from 1, to what the server announced.
+    /// Limits calls on this connection, counted from 1, as [`Requester::limit`] does.
     fn set_peer_limits(&self, connection: u64, server: PeerLimits);
 }
 

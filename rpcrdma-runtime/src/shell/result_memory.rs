@@ -32,9 +32,9 @@ pub(super) struct ResultMemory {
 
 #[derive(Debug)]
 struct Share {
-    /// An empty view of the memory, which reclaims the memory once the last result is dropped.
+    /// An empty view of the memory. `try_reclaim` succeeds once no result uses the memory.
     part: BytesMut,
-    /// A call uses the memory.
+    /// True while a [`Lease`] exists.
     leased: bool,
 }
 
@@ -77,10 +77,9 @@ impl ItemMemory for ResultMemory {
     }
 }
 
-/// The memory during one call.
+/// The right of one call to use the memory, until dropped.
 pub(super) struct Lease(pub(super) Arc<ResultMemory>);
 
-/// Returns the memory of a call for its session.
 pub(super) fn memory_of(lease: Option<&Lease>) -> Option<Arc<dyn ItemMemory>> {
     lease.map(|Lease(memory)| memory.clone() as Arc<dyn ItemMemory>)
 }

@@ -43,7 +43,6 @@ pub(super) struct Ended<K> {
     pub(super) key: K,
     /// Absent if the message was not a valid call.
     pub(super) info: Option<CallInfo>,
-    /// The span of the call.
     pub(super) span: Span,
     pub(super) reply: Option<Message>,
 }
@@ -118,7 +117,7 @@ impl<K: Send + 'static> Running<K> {
         self.tasks.is_empty()
     }
 
-    /// Polls for the next call whose handler ends.
+    /// Polls for the next call that has ended.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Ended<K>> {
         loop {
             match ready!(self.tasks.poll_join_next(cx)) {
@@ -154,7 +153,7 @@ type PendingCall = Pin<Box<dyn Future<Output = Reply> + Send>>;
 /// Polls a call once.
 trait Attempt: Send {
     /// # Errors
-    /// Returns the pending call if it has no reply yet.
+    /// The pending call, if it has not ended.
     fn run(
         &mut self,
         call: RpcCall,
@@ -164,7 +163,7 @@ trait Attempt: Send {
     ) -> Result<Reply, PendingCall>;
 }
 
-/// The memory of one call, reused for the next call unless the call waits and keeps it.
+/// The memory of a call's future, reused for the next call. A call that waits keeps its memory.
 struct Reused<M, F> {
     run: M,
     call: Pin<Box<Option<F>>>,
@@ -184,7 +183,7 @@ where
         tracked: Option<TrackedCall>,
     ) -> Result<Reply, PendingCall> {
         self.call.set(Some((self.run)(call, memory, tracked)));
-        // The no-op waker is safe: if the call becomes a task, the task polls it again first.
+        // The no-op waker is safe: if the call becomes a task, the task first polls the call again.
         let polled = poll(&mut self.call, info, &self.warnings, &mut Context::from_waker(Waker::noop()));
         let Poll::Ready(reply) = polled else {
             let mut call = std::mem::replace(&mut self.call, Box::pin(None));

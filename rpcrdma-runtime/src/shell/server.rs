@@ -229,7 +229,7 @@ impl Server {
     }
 }
 
-/// Serves the connections of one listener until `stopping` is true.
+/// Serves the connections of one listener until `stopping` is true or the listener fails.
 async fn listen(
     listener: Box<dyn AnyAcceptor>,
     listening: Listening,
@@ -265,8 +265,7 @@ impl fmt::Debug for Server {
 type BoxedIncoming = Box<dyn AnyIncoming>;
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The acceptor of any provider. Only accepting uses dynamic dispatch: the task of a connection has a
-/// concrete type.
+/// An acceptor of any transport, for dynamic dispatch.
 trait AnyAcceptor: Send + Sync {
     fn local_addr(&self) -> io::Result<SocketAddr>;
     fn accept(&self) -> Boxed<'_, io::Result<BoxedIncoming>>;

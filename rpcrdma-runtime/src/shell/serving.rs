@@ -59,7 +59,7 @@ pub(super) enum Disposition {
     Run(Option<TrackedCall>),
     /// The call is a duplicate of a running call and gets the same reply.
     Wait(oneshot::Receiver<Option<RpcReply>>),
-    /// The reply is already known, or there is none.
+    /// The call has already run, and this is its cached reply.
     Answered(Option<RpcReply>),
 }
 
@@ -110,8 +110,8 @@ impl Serving {
         TcpOptions { max_record: options.raised_max_record(self.max_args()), ..*options }
     }
 
-    /// Returns the length of the longest arguments to accept: at most the half of the memory budget that one
-    /// owner may use.
+    /// Returns the maximum length of the services' arguments, limited so that a call fits into half of the
+    /// memory budget, the share of one owner.
     fn max_args(&self) -> u64 {
         let half = self.0.memory.max() / 2;
         self.0.services.max_args().min(half.saturating_sub(MAX_HEADERS))
@@ -123,7 +123,7 @@ impl Serving {
         Arc::new(CallExecutor { serving: self.clone(), origin: origin.into(), connection })
     }
 
-    /// Makes a new connection refuse the calls that ended an earlier connection of the same owner.
+    /// Makes a new connection refuse the calls that may have ended an earlier connection of the same owner.
     pub(super) fn refuse_fatal_calls(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if client.is_some() {
             let refused = self.fatal().take(&Owner::of_peer(client), self.0.start.elapsed());
@@ -131,7 +131,8 @@ impl Serving {
         }
     }
 
-    /// Records the end of a connection and the calls suspected of causing it.
+    /// Records the calls that later connections must refuse: calls that may have ended this connection, and
+    /// calls that this connection would have refused but that did not arrive.
     pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if client.is_some() {
             let (mut fatal, now, owner) = (self.fatal(), self.0.start.elapsed(), Owner::of_peer(client));
@@ -156,7 +157,7 @@ impl Serving {
         &self.0.stats
     }
 
-    /// Waits for all calls that outlive their connections.
+    /// Waits for all calls that were passed to [`CallExecutor::outlive`].
     pub(super) async fn outliving_calls(&self) {
         while std::future::poll_fn(|cx| self.executing().poll_join_next(cx)).await.is_some() {}
     }

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use crate::proto::owner::Owner;
 
-/// The peers that may connect to a server. A server closes the connection of any other peer before the
-/// connection takes a slot. Clones share their state.
+/// The peers that may connect to a server. A server refuses connections from all other peers. Clones share
+/// their state.
 #[derive(Clone)]
 pub struct PeerFilter {
     admits: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
@@ -61,7 +61,6 @@ pub(super) struct Slots(Arc<Shared>);
 struct Shared {
     max: usize,
     max_per_owner: usize,
-    /// Connections are closed to make room for new ones.
     makes_room: bool,
     start: Instant,
     state: Mutex<State>,
@@ -76,23 +75,23 @@ struct State {
     last: u64,
 }
 
-/// Minimum idle time before a connection is closed to make room for another one. Also the maximum wait for
-/// such a connection to end before a second one is closed.
+/// Minimum idle time after which a connection of any owner may be closed to make room. Also the maximum wait
+/// for a closed connection to end before another one is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// An owner loses a connection only to an owner that has at least this many connections less. A difference of
-/// 1 would let two owners close each other's connections in turn.
+/// A connection that has not been idle for [`GRACE`] is closed only for an owner with at least this many
+/// connections fewer. With a difference of 1, two owners could close each other's connections in turn.
 const EXCESS: usize = 2;
 
 impl Slots {
-    /// Returns free slots. If `makes_room` is true, connections are closed when no slot is free.
+    /// Returns free slots. If `makes_room` is true, connections may be closed to make room for new ones.
     pub(super) fn new(max: usize, max_per_owner: usize, makes_room: bool) -> Self {
         let (start, state, changed) = (Instant::now(), Mutex::default(), Notify::new());
         let max_per_owner = max_per_owner.max(1);
         Slots(Arc::new(Shared { max, max_per_owner, makes_room, start, state, changed }))
     }
 
-    /// Waits until a slot is free, or a connection can be closed for a peer without connections.
+    /// Waits until a slot is free, or a connection can be closed for an owner without connections.
     pub(super) async fn available(&self) {
         let shared = &self.0;
         let is_available =
@@ -100,12 +99,12 @@ impl Slots {
         self.wait(|state| is_available(state).then_some(())).await;
     }
 
-    /// Takes a slot for a connection from this address. If no slot is free, closes the connection that has
-    /// been idle longest. If no connection is idle, closes a connection of the owner with the most
-    /// connections.
+    /// Waits for a slot for a connection from this address. If no slot is free, closes the connection that
+    /// has been idle longest, for at least [`GRACE`]. If there is none, closes a connection of the owner with
+    /// the most connections.
     ///
-    /// Returns `None` if the owner of the new connection has reached its limit, or if all slots are in use
-    /// and this owner has the most. Waiting would then delay other owners.
+    /// Returns `None` if the owner of the new connection has reached its limit, or if a connection may be
+    /// closed only for an owner with fewer connections. Waiting would then delay other owners.
     pub(super) async fn take(&self, address: IpAddr) -> Option<Slot> {
         let (owner, shared) = (Owner::from(address), &self.0);
         self.wait(|state| {
@@ -169,7 +168,7 @@ impl Shared {
         self.start.elapsed()
     }
 
-    /// Returns the slot of a new connection.
+    /// Inserts a new connection and returns its slot.
     fn insert(self: &Arc<Self>, state: &mut State, owner: Owner, address: IpAddr) -> Slot {
         state.last += 1;
         let number = state.last;
@@ -186,7 +185,8 @@ impl Shared {
         Slot { shared: self.clone(), number, activity }
     }
 
-    /// Returns the connection to close for a new connection of an owner with this many connections.
+    /// Returns the connection to close for a new connection of an owner with `count` connections, or `None`
+    /// if none may be closed.
     fn replaceable<'a>(&self, state: &'a State, count: usize) -> Option<&'a Activity> {
         if !self.makes_room {
             return None;
@@ -204,13 +204,12 @@ impl Shared {
 }
 
 impl State {
-    /// Returns the number of connections of an owner.
     fn count(&self, owner: &Owner) -> usize {
         self.owners.get(owner).copied().unwrap_or_default()
     }
 
     /// Returns the least recently active connection of the owners with the most connections, idle ones first.
-    /// Returns `None` if these owners do not have enough more than `count`.
+    /// Returns `None` if these owners have fewer than `count + EXCESS` connections.
     fn least_active_of_largest(&self, count: usize) -> Option<&Activity> {
         let most = *self.owners.values().max().filter(|most| **most >= count.saturating_add(EXCESS))?;
         let of_largest = self
@@ -249,8 +248,7 @@ impl Activity {
         is_idle.then(|| Duration::from_micros(self.last_active.load(Ordering::Relaxed)))
     }
 
-    /// Returns true if the connection was closed recently, so its slot will be free soon. A handler that
-    /// blocks can delay this.
+    /// Returns true if the connection was closed less than [`GRACE`] ago. Its slot should soon become free.
     fn is_ending(&self, now: Duration) -> bool {
         self.closed.get().is_some_and(|closed| now.saturating_sub(*closed) < GRACE)
     }
@@ -424,7 +422,7 @@ mod tests {
         let slots = Slots::new(4, 8, true);
         let mut taken = busy(&slots, 1, 2).await;
         taken.extend(busy(&slots, 2, 2).await);
-        // These owners have the most connections. Their further ones must not delay others in the listener.
+        // These owners have the most connections. Their further connections must not delay other owners.
         for owner in [1, 2] {
             assert!(timeout(GRACE / 2, slots.take(v4(owner))).await.unwrap().is_none());
         }

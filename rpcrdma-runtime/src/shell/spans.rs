@@ -64,7 +64,7 @@ pub(super) fn server_call(header: &CallHeader, peer: Option<SocketAddr>) -> Span
     )
 }
 
-/// Records the connection of a client's call.
+/// Records the addresses of a connection in the span of a client's call.
 pub(super) fn record_endpoints(span: &Span, Endpoints { local, peer }: Endpoints) {
     if let Some(peer) = peer {
         span.record("network.peer.address", display(peer.ip()));

@@ -36,7 +36,7 @@ pub(super) struct Waiters {
     next_xid: u32,
     /// The callers to wake after the lock of this table is released.
     woken: Vec<Waker>,
-    /// The session or the connection has ended, so new calls fail.
+    /// True once the session or the connection has ended: new calls fail.
     closed: bool,
 }
 
@@ -60,8 +60,8 @@ impl Waiters {
         Waiters { callers: Table::default(), max_calls, next_xid, woken: Vec::new(), closed: false }
     }
 
-    /// Returns the next XID that neither a caller nor the connection uses. The XID of an abandoned call
-    /// returns after 2^32 others, so a late reply to it finds no call.
+    /// Returns the next XID that neither a caller nor the connection uses. The XID of an abandoned call is
+    /// used again only after 2^32 others, so a late reply to that call finds no call.
     pub(super) fn next_xid(&mut self, is_used: impl Fn(u32) -> bool) -> u32 {
         loop {
             let xid = self.next_xid;
@@ -72,7 +72,7 @@ impl Waiters {
         }
     }
 
-    /// Starts a call with `submit` if the limit allows another call.
+    /// Starts a call with `submit`, or rejects the call as [`Submit::submit`] does.
     pub(super) fn admit(
         &mut self,
         call: SessionCall,
@@ -96,8 +96,8 @@ impl Waiters {
         self.callers.get_mut(call.xid()).filter(|caller| caller.call == call)
     }
 
-    /// As [`Submit::poll_outcome`]. Also returns the replaced waker, which must be dropped without the
-    /// lock.
+    /// Implements [`Submit::poll_outcome`]. Also returns the replaced waker, which must be dropped without
+    /// the lock.
     pub(super) fn poll_outcome(
         &mut self,
         call: CallId,
@@ -226,7 +226,7 @@ mod tests {
             Ok(IncomingReply { message, traffic: Traffic::default() })
         };
         waiters.end(other, reply());
-        assert_eq!(wake(&mut waiters), 0, "it waits for another call");
+        assert_eq!(wake(&mut waiters), 0, "the waker waits for another call");
         waiters.end(call, reply());
         assert_eq!(wake(&mut waiters), 1);
         waiters.end(call, Err(TransportError::NotReady));

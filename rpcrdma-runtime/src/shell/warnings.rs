@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 use crate::proto::owner::Owner;
 use crate::wire::rpc::CallNumbers;
 
-/// The time after which an owner may cause the same warning again.
+/// The length of a period, in which an owner may cause each kind of warning once.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of warnings per period of one server, of all owners together.
 const MAX_WARNINGS: usize = 64;
@@ -23,12 +23,11 @@ pub(super) struct Warnings(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// The start of the period.
+    /// The start of the current period.
     since: Instant,
     given: HashSet<(Kind, Owner)>,
 }
 
-/// A kind of warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// A call's Read chunks exceed the limit.

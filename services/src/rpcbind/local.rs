@@ -76,7 +76,6 @@ async fn transact(socket: &mut UnixStream, call: &[u8]) -> io::Result<Bytes> {
 }
 
 impl Local {
-    /// Makes one call.
     pub(super) async fn call<Q: Procedure>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
         let header = CallHeader {

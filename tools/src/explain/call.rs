@@ -44,7 +44,7 @@ pub struct Call {
     /// Program, version and procedure, if the RPC header could be decoded.
     pub procedure: Option<CalledProcedure>,
     /// The abbreviated arguments or a decoding error. `None` if there are no arguments, the procedure is
-    /// unknown, or the credential is not AUTH_NONE or AUTH_SYS.
+    /// unknown, the credential is not AUTH_NONE or AUTH_SYS, or the stored data would exceed a limit.
     pub arguments: Option<String>,
     /// The length of the Send, in bytes.
     pub len: usize,
@@ -66,7 +66,7 @@ pub struct Call {
     pub(super) codec: Option<&'static Codec>,
     /// The stored data of the arguments and results, until the reply arrives.
     pub(super) parts: Parts,
-    /// The number of outstanding calls in the same direction at the time of this call, including it.
+    /// The number of outstanding calls in the same direction at the time of this call, including this call.
     pub outstanding: usize,
 }
 
@@ -121,8 +121,8 @@ pub struct Reply {
     pub invalidated: Option<u32>,
     /// The result.
     pub status: Status,
-    /// The abbreviated results or a decoding error. `None` if there are no results or the procedure is
-    /// unknown.
+    /// The abbreviated results or a decoding error. `None` in the cases of [`Call::arguments`], and if the call
+    /// failed.
     pub results: Option<String>,
 }
 

@@ -30,7 +30,7 @@ pub struct Selection {
 /// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
-    /// The connection itself.
+    /// An event of the connection.
     Connection,
     /// A call.
     Call,
@@ -42,7 +42,7 @@ pub enum RowKind {
     Write,
     /// A reply.
     Reply,
-    /// A problem.
+    /// A problem or a failure.
     Problem,
 }
 

@@ -103,7 +103,7 @@ struct Untagged {
 }
 
 impl Decoder {
-    /// Returns true if a message is incomplete.
+    /// Returns true if the decoder is in sync and the last message is incomplete.
     #[must_use]
     pub(super) fn is_cut(&self) -> bool {
         let reads = matches!(self.state, State::Beginning | State::Fpdus);
@@ -138,7 +138,7 @@ impl Decoder {
                 }
                 self.buffer.extend_from_slice(octets);
                 self.read(time, &mut emit);
-                // The rest is an incomplete FPDU.
+                // The rest is an incomplete MPA frame or FPDU.
                 self.buffer.drain(..self.at);
                 self.at = 0;
             }

@@ -9,8 +9,8 @@ use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId};
 use crate::similarity::nearest;
 use crate::source::Span;
 
-/// Items shorter than the smallest inline threshold stay in the message. By default, the runtime sends only
-/// items of at least this size in chunks.
+/// The default minimum size of an item that the runtime sends in a chunk, in bytes: the smallest inline
+/// threshold.
 const WORTH: u32 = 1024;
 
 /// A binding with its resolved names.
@@ -286,8 +286,8 @@ pub(super) fn small_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X306: an item that a file names twice. Bindings of versions that share a type may each name the type's
-/// items.
+/// X306: an item that a file names twice. If versions share a type, bindings in different files may each
+/// name the type's items.
 pub(super) fn repeated_items(facts: &Facts<'_>, found: &mut Found) {
     for (bound, Item { written, of, before, .. }, _) in items(facts) {
         if let Some(first) = before.filter(|first| first.source == written.span.source)

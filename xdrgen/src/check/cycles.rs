@@ -85,7 +85,7 @@ fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     }
 }
 
-/// Returns for each type whether it has finite values.
+/// Returns, for each type, whether the type has finite values.
 fn finite(facts: &Facts<'_>) -> Vec<bool> {
     facts.graph.solve(false, |id, finite| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, finite)))
 }

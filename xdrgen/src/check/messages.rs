@@ -19,7 +19,7 @@ pub(super) struct Messages<'m> {
 }
 
 impl<'m> Messages<'m> {
-    /// Returns the procedures whose replies the binding bounds.
+    /// Returns the procedures with a reply table in the binding.
     fn bounded(&self) -> impl Iterator<Item = (&'m Procedure, &'m Reply)> {
         let Messages { version, binding, .. } = *self;
         binding.replies.iter().filter_map(|reply| {
@@ -93,7 +93,7 @@ fn constant(sum: Option<&Placed<Vec<Term>>>) -> Option<(&Placed<Vec<Term>>, u64)
 /// large enough.
 pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
-    // An invalid bound was already reported.
+    // An invalid bound or an empty reply table was already reported.
     let is_wrong = |procedure: &Procedure| {
         procedure.reply.item.is_none()
             && procedure.reply.whole.is_none()

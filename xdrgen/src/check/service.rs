@@ -10,8 +10,8 @@ use crate::source::Span;
 /// The netids of RPC-over-RDMA, with IPv4 and with IPv6 addresses (RFC 8166 section 5).
 const NETIDS: [&str; 2] = ["rdma", "rdma6"];
 
-/// The thresholds that a peer can announce: multiples of 1 KiB, from 1 to 256 KiB (RFC 8797 section 4.2).
 const KIB: u32 = 1024;
+/// The thresholds that a peer can announce: multiples of 1 KiB, from 1 to 256 KiB (RFC 8797 section 4.2).
 const THRESHOLDS: std::ops::RangeInclusive<u32> = KIB..=256 * KIB;
 
 /// Returns the parameters of a binding, without invalid netids and without an invalid inline threshold.

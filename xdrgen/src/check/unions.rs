@@ -34,7 +34,8 @@ pub(super) fn unused_defaults(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// Returns the names of the values without an arm, if all arms are known.
+/// Returns the names of the values without an arm. Returns none if the union has a default arm or if an
+/// invalid label was omitted.
 fn missing(hir: &Hir, union: &Union) -> Excerpt<String> {
     let has_all = !union.has_all_labels || union.arms.iter().any(|arm| arm.labels.is_empty());
     let selector = hir.selector(&union.discriminant).filter(|_| !has_all);

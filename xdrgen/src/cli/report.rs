@@ -46,7 +46,7 @@ enum Deny {
 }
 
 impl Reporting {
-    /// Shows findings and counts them. Fails if any is an error.
+    /// Shows findings and counts them. Fails if any is an error or a denied warning.
     pub(super) fn report(&self, sources: &Sources, found: &[Diagnostic]) -> Result<(), Failure> {
         self.report_with(sources, found, Count::default())
     }
@@ -82,7 +82,6 @@ impl Reporting {
         if count.errors > 0 { Err(Failure::Findings) } else { Ok(()) }
     }
 
-    /// Returns true if output is JSON.
     pub(super) fn is_json(&self) -> bool {
         self.message_format == Form::Json
     }
@@ -128,7 +127,6 @@ fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     })
 }
 
-/// Returns the summary line.
 fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {

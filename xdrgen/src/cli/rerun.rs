@@ -10,8 +10,8 @@ use crate::parse::Dialect;
 use crate::relative;
 
 /// Returns the command with its arguments. The command runs in the crate's directory if a crate is emitted,
-/// otherwise in the original working directory. Paths are relative, so that the output does not depend on
-/// the machine.
+/// otherwise in the original working directory. Paths are relative or reduced to the file name, so that the
+/// output does not depend on the machine.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
     let from = generation.directory();

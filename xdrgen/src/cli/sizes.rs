@@ -50,15 +50,18 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     print(&tables.join("\n"))
 }
 
-/// The column headings.
 const HEADINGS: [&str; 7] = ["procedure", "call", "reduced", "sent", "reply", "reduced", "returned"];
 
 fn table(version: &VersionSizes, assumed: &Assumed) -> String {
-    let VersionSizes { program, name, bound, inline, procedures } = version;
-    let bound = if *bound { "" } else { ", without a binding" };
+    let VersionSizes { program, name, bound, backward, inline, procedures } = version;
+    let binding = match (bound, backward) {
+        (false, _) => ", without a binding",
+        (true, true) => ", called by the server",
+        (true, false) => "",
+    };
     let Assumed { credential, verifier, .. } = assumed;
     let mut text = format!(
-        "{program} {name}{bound}; inline threshold {inline}, credential {credential}, verifier {verifier}\n\n"
+        "{program} {name}{binding}; inline threshold {inline}, credential {credential}, verifier {verifier}\n\n"
     );
     let rows: Vec<[String; 7]> =
         std::iter::once(HEADINGS.map(str::to_owned)).chain(procedures.iter().map(row)).collect();

@@ -32,7 +32,8 @@ pub enum Kind {
 pub struct Addition {
     /// Its kind.
     pub kind: Kind,
-    /// The name of the definition that is extended, or of the added definition. Empty for a constant.
+    /// The name of the definition that is extended, or of the added type or program. Empty for a constant
+    /// outside enums.
     pub name: String,
     /// The addition in XDR; the number of a program, and empty for a type.
     pub text: String,
@@ -74,8 +75,7 @@ pub enum Rules {
     Rfc8178,
 }
 
-/// Definitions that were omitted from the new protocol. A part that seems to be removed may be one of
-/// them.
+/// Definitions that were omitted from the new protocol. A part that seems to be removed may be among them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
     /// The names of the omitted definitions. An unknown name is empty.
@@ -139,7 +139,7 @@ struct Judge<'m> {
     together: bool,
     /// The flags of the base's constants, and of enums that no message contains.
     flags: HashMap<Option<TypeId>, Flags<'m>>,
-    /// The flags of the new constants.
+    /// The flags among the constants of the new protocol, if computed.
     kept: Option<Flags<'m>>,
     judged: Judged,
 }
@@ -159,7 +159,7 @@ impl<'m> Judge<'m> {
             Of::Member(ids, pair) if self.together || self.uses.contains_key(ids) => {
                 self.member(change, *ids, *pair);
             }
-            // No message contains this enum: its members only name numbers.
+            // No message contains this enum: its members only give names to numbers.
             Of::Member(_, [Some(old), None]) if change.effect != Effect::Unsent => {
                 if self.rules == Rules::Rfc8178 {
                     self.removed_value(path, old);
@@ -418,9 +418,8 @@ fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// Returns the bits of a new named number, if it is a flag. A number with several bits is a flag only if
-/// its name contains `FLAG`, since the numbers of an enum that no message contains may also be
-/// consecutive.
+/// Returns the bits of a new named number, if it is a flag. The members of an enum may also have
+/// consecutive numbers, so a number with several bits is a flag only if its name contains `FLAG`.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
     let says_so = flag_word(one.0, "").is_some();

@@ -124,7 +124,6 @@ impl<'m> View<'m> {
     }
 }
 
-/// Returns the name of a type.
 pub(super) fn name(hir: &Hir, id: TypeId) -> &str {
     hir.get(id).map_or("", |ty| &ty.name)
 }

@@ -30,7 +30,7 @@ pub(super) struct Walk<'m> {
     pub(super) changes: Vec<Change<'m>>,
     /// True if messages of both versions contain the current part.
     pub(super) in_messages: bool,
-    /// The pairs of types that were compared.
+    /// The pairs of enums, structs and unions that were compared.
     pub(super) bodies: HashSet<(TypeId, TypeId)>,
     enums: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     pending: Vec<(Use<'m>, Use<'m>, Path<'m>)>,
@@ -39,7 +39,7 @@ pub(super) struct Walk<'m> {
     /// paired once, so only unusual documents reach the limit.
     left: usize,
     left_to_try: usize,
-    /// Whether types with different names have the same layout.
+    /// Whether two types have the same layout, if compared.
     known: HashMap<(TypeId, TypeId), bool>,
     stop: Stop,
     /// True if the walk stopped early.

@@ -7,7 +7,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Docs, Field, TypeDef, TypeId, Union};
 
 impl<'m> Walk<'m> {
-    /// Compares two definitions with the same name that no message contains.
+    /// Compares two definitions with the same name that were not compared as parts of messages.
     pub(super) fn definition(&mut self, id: TypeId, other: TypeId) {
         let (Some(ty), Some(with)) = (self.base.get(id), self.new.get(other)) else { return };
         let path = self.types(id, other);
@@ -85,11 +85,11 @@ impl<'m> Walk<'m> {
         for field in new.iter().filter(is_new).filter(|field| !renamed.contains(field.name.as_str())) {
             self.emit(path(field), Kind::Written("field"), true, [None, text(field)]);
         }
-        // Common fields may be in another order. The first field that moved is a change.
+        // Common fields may be in another order. Only the first field that moved is shown as a change.
         let kept = old.iter().filter(|field| now.contains_key(field.name.as_str()));
         let mut still = kept.zip(new.iter().filter(|field| !is_new(field)));
         if let Some((one, other)) = still.find(|(one, other)| one.name != other.name) {
-            let place = |field: &Field| side(format!("{} stands here", field.name), &field.docs);
+            let place = |field: &Field| side(format!("`{}` is at this position", field.name), &field.docs);
             self.emit(path(one), Kind::Written("field"), true, [place(one), place(other)]);
         }
     }

@@ -471,7 +471,7 @@ pub(crate) struct Inside {
     pub(crate) of_union: bool,
     /// `Type.field`
     pub(crate) item: String,
-    /// True if the binding already lists the item.
+    /// True if a binding already lists the item.
     pub(crate) already: bool,
 }
 

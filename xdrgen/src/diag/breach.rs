@@ -372,8 +372,8 @@ fn both(message: String, base: Span) -> Text {
 fn more_places(more: usize) -> String {
     match more {
         0 => String::new(),
-        1 => ", and the same in 1 more place".to_owned(),
-        more => format!(", and the same in {more} more places"),
+        1 => ", and in 1 more place".to_owned(),
+        more => format!(", and in {more} more places"),
     }
 }
 

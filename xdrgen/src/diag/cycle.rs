@@ -1,4 +1,4 @@
-//! Types that contain themselves, or too many others.
+//! Findings about types that contain themselves, or that nest too deeply.
 
 use super::{Text, text};
 use crate::source::Span;

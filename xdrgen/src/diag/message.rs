@@ -1,4 +1,4 @@
-//! Contradictions between a binding and its types, about the sizes of replies and calls.
+//! Findings about contradictions between a binding and its types: the sizes of replies and calls.
 
 use super::binding::{Unknown, unknown};
 use super::{Excerpt, text};

@@ -10,7 +10,6 @@ use crate::source::SourceId;
 
 /// Maximum length of a line in bytes.
 const WIDTH: usize = 89;
-/// One level of indentation.
 const INDENT: &str = "    ";
 
 /// A possible line break.
@@ -37,7 +36,7 @@ pub(super) struct Used {
     pub(super) imported: BTreeSet<&'static str>,
     /// The document of the current module.
     pub(super) own: Option<SourceId>,
-    /// Names of the modules of other documents.
+    /// The names from the modules of other documents, by module.
     pub(super) foreign: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -47,11 +46,10 @@ impl Used {
     }
 }
 
-/// A text, and its incomplete last line.
+/// A text whose last line may be incomplete.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     out: String,
-    /// Levels of indentation.
     indent: usize,
     /// Levels of indentation that do not count towards the line length: those of a document's module.
     margin: usize,
@@ -120,7 +118,6 @@ impl Code {
         self
     }
 
-    /// Begins a line.
     pub(super) fn begin(&mut self) -> &mut Self {
         (0..self.margin).for_each(|_| self.out.push_str(INDENT));
         self.line = self.out.len();
@@ -362,7 +359,7 @@ impl Code {
 enum Piece<'t> {
     Text(&'t str),
     /// The parts between brackets. If the flag is set and each part has its own line, a comma follows the
-    /// last one.
+    /// last part.
     List(Vec<Vec<Piece<'t>>>, bool),
     /// The space after an attribute.
     Attribute,

@@ -16,12 +16,11 @@ impl<'c> Lines<'c> {
         Lines { code, begin }
     }
 
-    /// Adds a line.
     pub(super) fn push(&mut self, text: &str) {
         self.with(|out| out.push_str(text));
     }
 
-    /// Adds an empty line before the lines that follow.
+    /// Adds an empty line, unless it would be the first.
     pub(super) fn part(&mut self) {
         if self.code.len() > self.begin {
             self.code.line(["///"]);
@@ -101,7 +100,6 @@ fn push_plain(text: &str, tab: &str, out: &mut String) {
     }
 }
 
-/// Writes text as inline code.
 fn code(text: &str, out: &mut String) {
     let [open, close] = if text.contains('`') { ["`` ", " ``"] } else { ["`", "`"] };
     out.push_str(open);

@@ -40,7 +40,6 @@ struct ManifestFile<'a> {
     rust_version: &'a str,
     /// Features, each with the dependency of the same name.
     features: &'a [(&'static str, &'static str)],
-    /// The dependency on the runtime.
     runtime: &'a str,
 }
 
@@ -120,7 +119,7 @@ impl Files<'_> {
         all
     }
 
-    /// Begins a file.
+    /// Returns a file with only its header.
     fn file(&self, documents: &str) -> Code {
         Code::after(rendered(&ModuleHead { head: &self.lines("// ", documents) }))
     }

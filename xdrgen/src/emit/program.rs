@@ -385,7 +385,7 @@ fn call(procedure: &Procedure, code: &mut Code) {
     code.close_list(")").close_list(")").dot(".await").end_arm(body);
 }
 
-/// Writes the dispatch of one procedure whose arguments borrow.
+/// Writes the dispatch of one procedure in borrowed output.
 fn borrowed_call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     code.push("{\n").block(|code| {
@@ -409,7 +409,7 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     lines.push(errors);
 }
 
-/// Returns true if a version does not declare procedure 0. Its server answers procedure 0 anyway. By
+/// Returns true if a version does not declare procedure 0. The emitted server still answers procedure 0. By
 /// convention, this procedure has no arguments and no result in any program (RFC 5531 section 12.1).
 fn has_no_null(version: &Version) -> bool {
     version.procedures.iter().all(|procedure| procedure.number != 0)

@@ -18,7 +18,6 @@ pub(super) enum Placement {
     Inline,
 }
 
-/// Writes an attribute of a field.
 pub(super) fn field_attribute(placement: Placement, code: &mut Code, write: impl FnOnce(&mut Code)) {
     match placement {
         Placement::Alone => code.begin().then(write).end(),
@@ -43,7 +42,6 @@ impl Emitter<'_> {
             .end();
     }
 
-    /// Writes a type and its implementations.
     pub(super) fn type_def(&self, ty: &TypeDef, code: &mut Code) {
         definition_docs(&ty.name, &ty.ident, &ty.docs, code);
         self.allow_type(ty, code);
@@ -198,7 +196,6 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the variant of an arm.
     fn arm(&self, of: &str, union: &Union, index: usize, discriminant: &str, code: &mut Code) {
         let Some(arm) = union.arms.get(index) else { return };
         self.arm_hint(union, arm, code);

@@ -39,7 +39,7 @@ impl Map {
         )
     }
 
-    /// Maps a run of bytes of the extracted text to the document. An empty run stays empty.
+    /// Maps a range of the extracted text to the document. An empty range stays empty.
     #[must_use]
     pub fn span(&self, text: Range<u32>) -> Span {
         let start = self.document(text.start);
@@ -51,7 +51,6 @@ impl Map {
         Span { source: self.source, start, end: end.max(start) }
     }
 
-    /// Returns the document.
     pub(crate) fn source(&self) -> SourceId {
         self.source
     }
@@ -84,13 +83,13 @@ impl Map {
 /// Finds document positions for ascending text offsets, without a search for each offset.
 pub(crate) struct Places<'m> {
     map: &'m Map,
-    /// The first run after the last requested byte.
+    /// The index of the first run after the last requested offset.
     next: usize,
 }
 
 impl Places<'_> {
-    /// Returns the positions of the first byte of a nonempty run and of its end, as [`Map::span`] does.
-    /// Runs must be requested in order.
+    /// Returns the document positions of the first byte of a nonempty range and of its end, as [`Map::span`]
+    /// does. Ranges must be requested in order.
     pub(crate) fn of(&mut self, text: Range<u32>) -> (u32, u32) {
         let run = self.advance(text.start);
         let containing = run.filter(|run| text.end <= run.text + run.length);

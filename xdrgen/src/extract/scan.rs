@@ -15,11 +15,10 @@ use crate::source::{SourceId, Span, narrow};
 struct Found {
     /// The first line, which may be a comment.
     first: usize,
-    /// The line after the last one.
+    /// The line after the last line of the definition.
     last: usize,
     /// The offset of the definition's end in the document.
     end: usize,
-    /// The indentation in bytes.
     indent: usize,
 }
 
@@ -225,7 +224,7 @@ impl<'a> Scan<'a> {
         (line + 1..self.lines.len()).find(is_limit).unwrap_or(self.lines.len())
     }
 
-    /// Returns true if an unparsable line was probably meant as a definition, not as prose or a pattern.
+    /// Returns true if an unparsable line was probably meant as a definition, not as prose or a grammar rule.
     fn is_probably_intended(&self, line: usize) -> bool {
         let text = self.text(line).trim();
         let words =

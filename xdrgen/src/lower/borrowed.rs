@@ -6,7 +6,7 @@ use crate::graph::Graph;
 use crate::hir::Hir;
 use crate::ir::{Body, Module, Type};
 
-/// Omits and reports bindings with eligible items, since a borrowed buffer cannot be transferred. A
+/// Omits and reports bindings with eligible items, since the transport must own the memory of an item. A
 /// binding without eligible items is kept.
 pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     let fields = hir.types.iter_mut().flat_map(|ty| ty.body.declared_mut());

@@ -7,8 +7,8 @@ use crate::sizes::layout::Layouts;
 
 /// Bounded opaque data of at most this many bytes is stored in place.
 const SMALL: u32 = 128;
-/// Plain data of at most this many bytes is `Copy`. Counts bytes in memory for borrowed output, otherwise
-/// bytes on the wire.
+/// A type of at most this many bytes is `Copy` if all of its parts are. Counts bytes in memory for borrowed
+/// output, otherwise bytes on the wire.
 const COPIED: u64 = 128;
 /// Maximum length of an array that implements `Default` in Rust.
 const DEFAULT_ARRAY: u32 = 32;

@@ -8,7 +8,7 @@ use super::naming::Naming;
 
 /// Converts nodes: structs whose last field links to the struct itself. This link, and each other link to
 /// a node, becomes a `Vec` of elements, which is decoded in a loop. An element is the node without the
-/// link. The encoding is unchanged, and other uses of the node do not affect the types.
+/// link. The encoding is unchanged, and the node type remains for other uses.
 pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     let nodes = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect::<Vec<_>>();
     let elements: HashMap<TypeId, TypeId> =

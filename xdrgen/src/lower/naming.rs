@@ -43,7 +43,7 @@ const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 /// Types that the procedures' module uses without a path: they cannot be names of procedures.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
-/// Names of parameters and constants in methods: they cannot be names of arguments.
+/// Parameters of methods: they cannot be names of arguments.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
 /// Assigns the names of definitions.
@@ -89,7 +89,7 @@ impl<'f> Naming<'f> {
         self.given(given, name, at)
     }
 
-    /// Reports a name that changed because of a conflict.
+    /// Returns a name, and reports it if a conflict changed it.
     fn given(&mut self, (ident, clash): (String, Option<String>), name: &str, at: Span) -> String {
         if let Some(other) = clash {
             let same = OutputKind::SameName { name: name.to_owned(), other, ident: ident.clone() };
@@ -166,7 +166,7 @@ impl<'f> Naming<'f> {
     }
 }
 
-/// Returns the names that are reserved from the start.
+/// Returns the names that are reserved in each scope.
 fn reserved(names: Names) -> Taken {
     match names {
         Names::Rust => Taken::default(),

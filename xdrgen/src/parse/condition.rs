@@ -45,7 +45,6 @@ impl Conditions {
         conditions
     }
 
-    /// Returns true if the current text is active.
     pub(crate) fn active(&self) -> bool {
         self.open.last().is_none_or(|open| open.active)
     }

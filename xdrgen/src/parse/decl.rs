@@ -403,7 +403,7 @@ fn several(
     let span = context.span(input.at, last);
     declaration.docs = context.docs(input.at, second.saturating_sub(1));
     let fields = std::iter::once(declaration).chain(more.into_iter().map(|(_, field)| field)).collect();
-    // The struct is named after the label.
+    // The struct is named after the first label, if the label is a name.
     let label = context.token(first + 1).filter(|token| token.kind == Kind::Word);
     let name = label.map_or_else(|| "fields".to_owned(), |label| label.text.to_ascii_lowercase());
     let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(StructBody { fields }), span };

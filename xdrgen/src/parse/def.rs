@@ -112,7 +112,7 @@ const MAX_PATH: usize = 255;
 #[derive(Default)]
 struct Namespaces {
     all: Vec<Namespace>,
-    /// The open namespaces: their indices in `all`, and the positions of their `{`.
+    /// The open namespaces: their indices in `all`, and the token indices of their `{`.
     open: Vec<(usize, usize)>,
 }
 
@@ -293,7 +293,7 @@ fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     Ok((rest, DefinitionKind::Typedef(declaration)))
 }
 
-/// The `;` of a definition. RFC 5531 has a name between a union's `}` and its `;`, which is ignored.
+/// The `;` of a definition. A name between a body's `}` and the `;`, as in RFC 5531, is ignored.
 fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, usize> {
     let context = input.context;
     let body =

@@ -84,7 +84,7 @@ impl<'a> Lexer<'a, '_> {
         } else if next.is_whitespace() || next == '\u{feff}' {
             self.at += next.len_utf8();
         } else if self.fresh && self.starts_line() && self.line_of_another_language(rest, next) {
-            // The function consumed the line.
+            // `line_of_another_language` has consumed the line.
         } else if !self.conditions.active() {
             self.skip_line(rest);
         } else if rest.starts_with("/*") {
@@ -192,8 +192,8 @@ impl<'a> Lexer<'a, '_> {
     }
 }
 
-/// Returns the number of bytes up to the next line that begins a definition, where an unclosed comment
-/// ends.
+/// Returns the number of bytes up to the next line that begins a definition: the assumed end of an unclosed
+/// comment.
 fn next_definition(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {

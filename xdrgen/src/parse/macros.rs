@@ -36,7 +36,7 @@ pub(super) struct Macros<'a> {
 }
 
 struct Macro<'a> {
-    /// `None` for a macro without arguments.
+    /// `None` for a macro without a parameter list.
     parameters: Option<Vec<&'a str>>,
     body: Vec<&'a str>,
     /// The position of its name in its `#define`, in the extracted text.

@@ -115,7 +115,7 @@ fn procedure_type(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, Declaration { specifier, name: None, multiplicity, span, docs: Vec::new(), eligible: false }))
 }
 
-/// `[n]`, `<n>` or `<>`. rpcgen accepts these only after `string`.
+/// `[n]`, `<n>`, `<>` or nothing. rpcgen accepts a size only after `string`.
 fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Multiplicity> {
     let is_string = of.kind == TypeSpecifierKind::String;
     if is_string && input.word(0) == "[" {

@@ -5,16 +5,17 @@ use super::tokens::{Context, Reason, Syntax, TOO_DEEP, shown};
 use crate::diag::{Diagnostic, Expected, Open, SyntaxKind};
 use crate::keywords::{DEFINITIONS, differs_by_one_letter, is_keyword};
 
-/// The position to continue at after an error, and the number of open bodies of the broken definition.
+/// The position where parsing continues after an error, and the number of open bodies of the broken
+/// definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resume {
     pub(crate) at: usize,
     open: usize,
 }
 
-/// Returns true if a definition begins at a token: a keyword, a name, and the token that follows a name.
-/// Inline bodies have no name, and declarations have no body, so this pattern never occurs inside a
-/// correct definition.
+/// Returns true if a definition begins at a token: `typedef`, or another keyword, a name, and the token that
+/// follows the name. Inline bodies have no name, and declarations have no body, so this pattern never occurs
+/// inside a correct definition.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let word = |at| context.word(at);
     let name = context.token(at + 1).is_some_and(|token| token.kind == Kind::Word && !is_keyword(token.text));

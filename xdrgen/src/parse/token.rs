@@ -73,7 +73,7 @@ pub(crate) struct Comment<'a> {
 pub(crate) enum OtherLine<'a> {
     /// `%text` without the `%`, or a preprocessor line.
     PassThrough(&'a str),
-    /// `#define NAME value`: the name, its replacement text, and its number, if it is one.
+    /// `#define NAME value`: the name, its replacement text, and the number, if the text is not a name.
     Define(Piece<'a>, Piece<'a>, Option<i128>),
 }
 
@@ -124,7 +124,8 @@ impl Lexed<'_> {
     }
 }
 
-/// Returns the token at the start of a text, and its value if it is a number.
+/// Returns the token at the start of a text, and its value if it is a number. The kind of each number is
+/// `Malformed`; `push_token` replaces the kind if there is a value.
 pub(super) fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
     if let Some((_, text)) = word(rest) {
         (Kind::Word, text, None)

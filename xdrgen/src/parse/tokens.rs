@@ -51,8 +51,8 @@ impl<'a> Context<'a> {
         Span { source: self.map.source(), start, end: end.max(start) }
     }
 
-    /// Returns the position of one character after the token before `at`, for missing text. Returns the
-    /// first token's position if no token precedes it.
+    /// Returns the position directly after the token before `at`, for missing text. Returns the position of
+    /// `at` if no token precedes it.
     pub(crate) fn position_after(&self, at: usize) -> Span {
         let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
         let end = token.place.1;
@@ -169,7 +169,7 @@ impl<'a> Tokens<'a> {
 /// The reason why a text is not in the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Another token is required; one of these keywords is also possible.
+    /// Another token is required. A misspelled word may stand for one of these keywords.
     Expected(Expected, &'static [&'static str]),
     /// The previous token must be followed by a `;`.
     Semicolon,
@@ -255,7 +255,6 @@ pub(crate) fn warn(input: Tokens<'_>, found: impl FnOnce(Span) -> Diagnostic) {
     input.context.report(found(input.context.span(input.at, input.at)));
 }
 
-/// A name.
 pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
     match input.peek(0) {
         Some(found) if found.kind == Kind::Word && !is_keyword(found.text) => {

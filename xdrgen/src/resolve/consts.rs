@@ -26,7 +26,6 @@ enum Undefined<'a> {
     Intended(&'a str),
 }
 
-/// Returns, for each member, the last member with an explicit value, up to and including the member.
 fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     let mut last = None;
     let place = |(at, member): (usize, &crate::ast::EnumMember)| {
@@ -36,7 +35,6 @@ fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     body.members.iter().enumerate().map(place).collect()
 }
 
-/// Returns the span of a value.
 pub(crate) fn span(value: &Value) -> Span {
     match value {
         Value::Literal { span, .. } => *span,

@@ -23,7 +23,6 @@ pub(crate) struct Places {
     pub(crate) values: HashMap<i128, usize>,
 }
 
-/// The state of resolution.
 pub(crate) struct Resolver<'a> {
     pub(crate) scope: Scope<'a>,
     pub(crate) consts: Consts,
@@ -40,7 +39,6 @@ pub(crate) struct Resolver<'a> {
     ids: HashMap<&'a str, TypeId>,
     /// The names of types for arguments and results of procedures.
     tuples: HashSet<String>,
-    /// The names of constants.
     const_names: HashSet<&'a str>,
     undefined: HashSet<String>,
     /// Constants that were used as bounds and are out of range.
@@ -67,7 +65,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Resolves every definition. Constants, enums and typedefs precede unions, which depend on them.
+    /// Resolves every definition. Constants, enums, and typedefs without a struct or union body come first,
+    /// since unions depend on them.
     pub(crate) fn run(&mut self) {
         let definitions = self.scope.definitions.clone();
         definitions.iter().for_each(|definition| self.declare(definition));
@@ -144,7 +143,7 @@ impl<'a> Resolver<'a> {
         self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Reserves a name for the argument type of a procedure. Returns true if the name was free.
+    /// Reserves a name for the argument or result type of a procedure. Returns true if the name was free.
     pub(crate) fn name_tuple(&mut self, name: &str) -> bool {
         !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
     }
@@ -326,7 +325,6 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns the documentation of a definition.
 pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
     Docs {
         comments: definition.docs.clone(),
@@ -336,13 +334,11 @@ pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
     }
 }
 
-/// Returns the documentation of a declaration.
 fn declared(declaration: &Declaration, span: Span) -> Docs {
     let (comments, text) = (declaration.docs.clone(), text::declaration(declaration));
     Docs { comments, section: None, declaration: text, span }
 }
 
-/// Returns the phase in which a definition is resolved.
 fn phase_of(definition: &Definition) -> usize {
     match &definition.kind {
         DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,

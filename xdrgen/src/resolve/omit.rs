@@ -18,11 +18,9 @@ type Name = (Space, String);
 /// A use of a name: the document, the definition, and the position.
 type Use<'a> = (&'a Document<'a>, &'a Definition, Span);
 
-/// The state of the omissions.
 struct Omission<'a> {
     scope: &'a Scope<'a>,
     known: &'a Known<'a>,
-    /// The omitted definitions.
     omitted: HashSet<*const Definition>,
     /// Findings about the omitted definitions.
     found: Vec<Diagnostic>,
@@ -184,7 +182,8 @@ impl<'a> Omission<'a> {
         names
     }
 
-    /// Omits the definitions that use an omitted name.
+    /// Omits the definitions that use an omitted name. In a document that can be corrected, only reports the
+    /// first use, unless `--keep-going` is set.
     fn spread(&mut self) {
         while let Some(name) = self.pending.pop() {
             let is_known = match name.0 {

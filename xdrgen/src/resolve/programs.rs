@@ -101,7 +101,6 @@ impl<'a> Resolver<'a> {
         Some(self.own_type(version, procedure, suffix, comment, body))
     }
 
-    /// Resolves the type of an argument or a result.
     fn procedure_type(&mut self, ty: &Declaration) -> Option<Type> {
         if ty.specifier.kind.is_body() {
             self.found.push(MeaningKind::BodyInProcedure.at(ty.specifier.span));
@@ -109,7 +108,7 @@ impl<'a> Resolver<'a> {
         self.declared_type(ty, |resolver| resolver.plain_specifier(&ty.specifier))
     }
 
-    /// Resolves several arguments to a struct. Names of arguments become names of fields.
+    /// Resolves several arguments to a struct, or to a tuple if no argument has a name.
     fn several(
         &mut self,
         version: &VersionDef,
@@ -195,7 +194,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns the documentation of a procedure or of its argument type.
+/// Returns the documentation of a procedure, or of its argument or result type.
 fn of_procedure(procedure: &ProcedureDef, comments: Vec<String>) -> Docs {
     Docs { comments, section: None, declaration: text::procedure(procedure), span: procedure.name.span }
 }

@@ -41,9 +41,9 @@ pub(crate) struct Scope<'a> {
     pub(crate) definitions: Vec<&'a Definition>,
     types: HashMap<&'a str, &'a Definition>,
     values: HashMap<&'a str, Named<'a>>,
-    /// Programs share C's name space with constants, but no name in XDR can refer to them.
+    /// The programs. Their names also denote their numbers, which are in `values`.
     programs: HashMap<&'a str, &'a Definition>,
-    /// The names of omitted definitions, which are never corrected to similar names.
+    /// The names of unparsable definitions, which are never corrected to similar names.
     omitted: HashSet<&'a str>,
     /// The trust in each document. Errata in published documents are corrected.
     trust: HashMap<SourceId, Trust>,
@@ -53,23 +53,20 @@ pub(crate) struct Scope<'a> {
     pub(crate) c_lines: CLines<'a>,
     /// Redefinitions in later documents, in order.
     again: HashMap<&'a str, Vec<&'a Definition>>,
-    /// Compares duplicate definitions.
     repeats: Repeats,
     /// The number of similarity searches so far.
     looked: Cell<usize>,
 }
 
-/// Maximum number of similarity searches, each of which compares a name to all definitions.
+/// Maximum number of similarity searches, each of which compares a name to many others.
 const LIKENESSES: usize = 100;
 
 /// Maximum number of extensions of one definition. Each extension is checked separately.
 const EXTENSIONS: usize = 16;
 
-/// A document of a run.
 pub(crate) struct Document<'a> {
     pub(crate) id: SourceId,
     pub(crate) specification: &'a Specification,
-    /// The trust in its text.
     pub(crate) trust: Trust,
 }
 
@@ -146,9 +143,9 @@ impl<'a> Scope<'a> {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
 
-    /// Returns the correction of an undefined name in a published document, if any: the only name that
-    /// differs by one letter. If the name may be from another document, the correction is the only local
-    /// name that differs by a short prefix.
+    /// Returns the correction of an undefined name in a published document, if any. For an example in prose,
+    /// this is the only name that differs by one letter. Otherwise, the name may be from another document,
+    /// and the correction is the only local name that differs by a short prefix.
     pub(crate) fn intended_name<'c>(
         &self,
         name: &Identifier,
@@ -356,7 +353,6 @@ impl<'a> Scope<'a> {
         self.values.get(name).copied()
     }
 
-    /// Returns the names of all types.
     pub(crate) fn type_names(&self) -> impl Iterator<Item = &'a str> {
         self.types.keys().copied()
     }

@@ -106,7 +106,7 @@ impl Supplier<'_> {
         if members.values.is_disjoint(&self.defined.values) {
             return Some(definition);
         }
-        // The documents define the members of the enum as constants.
+        // If documents define a member of the prelude's enum, the type becomes an `int`.
         prelude::parsed(&format!("typedef int {};", name.name), name.span).pop()
     }
 

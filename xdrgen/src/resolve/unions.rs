@@ -9,7 +9,7 @@ use crate::hash::HashMap;
 use crate::hir::{Arm, Body, Docs, Label, Member, Scalar, Selector, Type, TypeId, Union};
 use crate::source::Span;
 
-/// Maximum number of values named in a warning.
+/// Maximum number of values named in a finding.
 const NAMED: usize = 5;
 
 impl<'a> Resolver<'a> {
@@ -87,7 +87,6 @@ impl<'a> Resolver<'a> {
         labels
     }
 
-    /// Resolves the value of a label.
     fn label(&mut self, value: &Value, kind: Selector) -> Option<i128> {
         if let (Selector::Enum(id), Value::Name(name)) = (kind, value) {
             if let Some(member) = self.member_named(id, &name.name) {
@@ -123,7 +122,6 @@ impl<'a> Resolver<'a> {
         fits.then_some(number)
     }
 
-    /// Returns a member of an enum by its name.
     fn member_named(&mut self, id: TypeId, name: &str) -> Option<&Member> {
         let index = *self.places_in(id).names.get(name)?;
         self.hir.members(id).get(index)

@@ -4,7 +4,7 @@ use super::named::{defined_name, is_own_name};
 use crate::ast::{Declaration, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifierKind, Value};
 use crate::hash::HashSet;
 
-/// The role of a name in a definition.
+/// A name with its role, a part or an enum in a definition.
 #[derive(Clone, Copy)]
 enum Role<'d> {
     DefinesType(&'d Identifier),
@@ -116,13 +116,10 @@ pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
 #[derive(Default)]
 pub(crate) struct Uses<'d> {
     known: Option<&'d Defined>,
-    /// Names in type positions.
     pub(crate) types: Vec<Identifier>,
-    /// Names in value positions.
     pub(crate) values: Vec<Identifier>,
 }
 
-/// The defined names.
 #[derive(Default)]
 pub(crate) struct Defined {
     pub(crate) types: HashSet<String>,
@@ -135,7 +132,6 @@ impl<'d> Uses<'d> {
         Uses { known: Some(known), ..Uses::default() }
     }
 
-    /// Adds the names that a definition uses.
     pub(crate) fn add(&mut self, definition: &Definition) {
         let known = self.known;
         names(definition, &mut |role| match role {
@@ -153,7 +149,6 @@ impl<'d> Uses<'d> {
 }
 
 impl Defined {
-    /// Adds the names that a definition defines.
     pub(crate) fn add(&mut self, definition: &Definition) {
         names(definition, &mut |role| match role {
             Role::DefinesType(name) => {

@@ -135,9 +135,11 @@ pub struct VersionSizes {
     pub program: String,
     /// The version's name.
     pub name: String,
-    /// True if it has a binding. Without a binding there are no eligible items, and the version cannot be
-    /// called over RPC-over-RDMA.
+    /// True if the version has a binding. Without a binding there are no eligible items, and the version
+    /// cannot be called over RPC-over-RDMA.
     pub bound: bool,
+    /// True if the binding is for the backward direction, in which the server calls the client.
+    pub backward: bool,
     /// The assumed inline threshold.
     pub inline: u32,
     /// Its procedures in order.
@@ -150,7 +152,8 @@ pub(super) fn versions(module: &Module, layouts: &Layouts, assumed: Assumed) -> 
     all.map(|(program, version)| VersionSizes {
         program: program.name.clone(),
         name: version.name.clone(),
-        bound: version.binding.as_ref().is_some_and(|binding| !binding.backward),
+        bound: version.binding.is_some(),
+        backward: version.binding.as_ref().is_some_and(|binding| binding.backward),
         inline: assumed.inline_at(version),
         procedures: version.procedures.iter().map(|one| sizes_of(one, version, layouts, assumed)).collect(),
     })
@@ -169,8 +172,8 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
-/// Returns a size that exceeds the maximum length of a chunk: of an item of the longest reply, or of that
-/// reply without its items. Returns `None` if no size does, or if a bound depends on the arguments.
+/// Returns the maximum size of an item or of a long reply's stream, if it exceeds the maximum length of a
+/// chunk. Returns `None` if a bound of the reply depends on the arguments.
 pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let mut sums = procedure.reply.item.iter().chain(&procedure.reply.whole);
     if sums.any(|sum| !sum.fields.is_empty()) {
@@ -276,7 +279,6 @@ fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> M
     Message { whole, reduced, needs }
 }
 
-/// The bounds of a result.
 struct Reply {
     whole: Bound,
     reduced: Bound,
@@ -306,7 +308,8 @@ fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     reply
 }
 
-/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. A sum over arguments stays.
+/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. A sum over arguments is
+/// unchanged.
 fn narrow(bound: &mut Bound, to: &Bound) {
     *bound = match (&*bound, to) {
         (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),

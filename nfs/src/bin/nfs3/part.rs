@@ -56,7 +56,7 @@ const NAME_MAX: usize = 255;
 const DATA: &str = ".nfs3-part";
 const STATE: &str = ".nfs3-state";
 const NEW_STATE: &str = ".nfs3-state-new";
-/// A new symbolic link that has not yet replaced the old one.
+/// The suffix of a new symbolic link that has not yet replaced the old link.
 const LINK: &str = ".nfs3-link";
 
 /// Returns true if this module may have created a file with this name.
@@ -127,7 +127,7 @@ fn open_locked(path: &Path) -> io::Result<File> {
         let file = match options.create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 match open_own(options.create_new(false), path) {
-                    // Another process has just completed the file.
+                    // Another process has just renamed or removed the file.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     opened => opened?,
                 }

@@ -24,7 +24,7 @@ use crate::{parent, part, show};
 /// A directory that is being fetched.
 struct Level {
     at: PathBuf,
-    /// Names and targets of the links. They are created after all files below the directory. Otherwise a
+    /// Names and targets of the links. The links are created after all files below the directory. Otherwise a
     /// hostile server could redirect a file through a link with the name of a directory.
     links: Vec<(PathBuf, Bytes)>,
 }

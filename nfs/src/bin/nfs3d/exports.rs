@@ -79,8 +79,7 @@ impl Directory {
         access
     }
 
-    /// Returns the path and the handler. Without `--allow`, the handler serves only these networks of this
-    /// machine.
+    /// Returns the path and the handler. Without `--allow`, the handler serves only `this_machine`.
     pub(crate) fn served(&self, this_machine: &[IpNet]) -> (String, NfsHandler<DirectoryExport>) {
         let options = &self.options;
         let squash = match (options.all_squash, options.no_root_squash) {

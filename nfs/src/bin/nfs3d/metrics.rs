@@ -96,8 +96,8 @@ impl Registry {
     }
 }
 
-/// Returns the labels of a metric, in braces, with the bound of a bucket. Label values are names and numbers
-/// of this program and need no escaping.
+/// Returns the labels of a metric in braces, if there are any. `bound` is the bound of a bucket. Label values
+/// are names and numbers of this program and need no escaping.
 fn labels(of: &Key, bound: Option<&str>) -> String {
     let labels =
         of.labels().map(|label| (label.key(), label.value())).chain(bound.map(|bound| ("le", bound)));

@@ -200,7 +200,7 @@ impl File<'_> {
         Ok(ExportOptions::from_arg_matches(&matches)?)
     }
 
-    /// Parses options. An error names the line of the invalid option, or else of the table.
+    /// Parses options. An error names the line of the invalid option if known, or of the table if given.
     fn parse(
         &self,
         entries: &[Entry],

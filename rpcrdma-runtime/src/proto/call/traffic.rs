@@ -13,11 +13,11 @@ pub struct Traffic {
     pub position_zero: u64,
     /// The number of offered Write chunks.
     pub write_chunks: u32,
-    /// The bytes received in Write chunks.
+    /// The bytes of the reply in Write chunks.
     pub write_bytes: u64,
     /// Whether a Reply chunk was offered.
     pub reply_chunk: bool,
-    /// The bytes received in the Reply chunk.
+    /// The bytes of the reply in the Reply chunk.
     pub reply_chunk_bytes: u64,
     /// The size of the reply's Send, including its header.
     pub reply_inline: u64,

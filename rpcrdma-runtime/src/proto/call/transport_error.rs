@@ -29,7 +29,7 @@ pub enum TransportError {
     /// The client has not announced support for backward-direction calls (RFC 8167 section 6).
     #[error("the client has not announced that it accepts backward calls")]
     NotReady,
-    /// The connection ended before the reply arrived. The call may have been executed.
+    /// The connection ended before the call completed. The call may have been executed.
     #[error("the connection ended: {0}")]
     Closed(CloseReason),
     /// The connection ended before the call was sent. The call was not executed.

@@ -41,7 +41,6 @@ pub(super) struct Outbound {
     started: bool,
 }
 
-/// Submitted work.
 pub(super) enum Work {
     Send { token: Token, message: Vec<Bytes>, invalidate: Option<u32> },
     Write { token: Option<Token>, sink: Segment, data: Bytes },
@@ -108,7 +107,8 @@ impl Outbound {
         self.work.push_back(work);
     }
 
-    /// Queues the response to a Read Request. `source` is the handle of the region that shares `data`.
+    /// Queues the response to a Read Request. `source` is the handle of the region that shares `data`, if
+    /// any.
     pub(super) fn respond(&mut self, request: &ReadRequest, data: Bytes, source: Option<u32>) {
         self.responses.push_back(Outgoing {
             opcode: Opcode::ReadResponse,

@@ -215,7 +215,7 @@ impl Regions {
         .collect()
     }
 
-    /// Fences and returns all regions.
+    /// Removes all regions and returns their memory.
     pub(super) fn take_all(&mut self) -> Vec<Memory> {
         mem::take(&mut self.by_handle).into_values().map(Region::into_memory).collect()
     }
@@ -234,7 +234,7 @@ fn within(base: u64, size: usize, offset: u64, length: usize) -> Result<usize, R
     }
 }
 
-/// The sink of an outstanding Read.
+/// An outstanding local RDMA Read and its sink.
 pub(super) struct PendingRead {
     pub(super) token: Token,
     pub(super) sink_stag: u32,
@@ -264,7 +264,8 @@ impl PendingRead {
     /// Returns the received part of the region, with capacity for the rest.
     pub(super) fn room(&mut self) -> &mut BytesMut {
         if self.data.capacity() == 0 {
-            // The local peer chose the size of the region, so the allocation is bounded.
+            // The size comes from local work and not from the response, so the peer cannot enlarge the
+            // allocation.
             self.data.reserve(usize::try_from(self.part.total).unwrap_or(usize::MAX));
         }
         if self.data.len() < self.start() {

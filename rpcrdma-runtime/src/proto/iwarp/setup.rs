@@ -11,7 +11,7 @@ const MAX_DEPTH: u16 = 128;
 /// The assumed IRD of a peer that announces none (an MPA revision without depths).
 const UNKNOWN_DEPTH: u16 = 1;
 
-/// The local parameters, before the peer's are known.
+/// The local parameters, before the parameters of the peer are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Whether to request CRCs in FPDUs. CRCs are also used if only the peer requests them.
@@ -275,8 +275,8 @@ mod tests {
     /// Requirement: R370, R371, R372, R712, R714, R729
     #[test]
     fn depths_are_limited_by_both_peers() {
-        // The depths of a request, and those that the responder uses. The reply contains negotiated depths
-        // only.
+        // The depths of a request, and the depths that the responder uses. The reply contains negotiated
+        // depths only.
         for ((ird, ord), (kept_ird, kept_ord)) in [
             ((128, 0), (0, 16)),
             ((1, 1), (1, 1)),

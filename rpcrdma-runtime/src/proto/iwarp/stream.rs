@@ -44,7 +44,7 @@ pub struct Stream {
     ending: Option<CloseReason>,
     /// Memory that was submitted for registration after the end.
     late: Vec<Memory>,
-    /// Whether the stream has ended and all output was sent.
+    /// Whether the stream has ended and sends no more output.
     finished: bool,
     closed: bool,
 }
@@ -165,7 +165,7 @@ impl Stream {
     }
 
     /// Appends output to `out`, until at least `budget` octets are appended or nothing is ready. Returns the
-    /// number of appended octets. Long payload is shared, not copied.
+    /// number of appended octets. Without markers, long payload is shared instead of copied.
     pub fn poll_transmit(&mut self, budget: usize, out: &mut VecDeque<Bytes>) -> usize {
         let mut total = 0usize;
         while total < budget && self.may_transmit() {
@@ -297,7 +297,7 @@ impl Stream {
     /// Ends the stream with a Terminate because the peer violated a rule.
     fn terminate(&mut self, fault: &Fault, ulpdu: &[u8], placed: usize) {
         let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
-        // A peer that sends invalid data counts as having sent its first FPDU.
+        // A responder may then send the Terminate, even if no valid FPDU has arrived.
         self.inbound.fpdus = self.inbound.fpdus.max(1);
         self.end_now(Some(fault.terminate(ulpdu, placed)), reason);
     }

@@ -179,7 +179,7 @@ fn mark(config: &mut StreamConfig, [from_initiator, from_responder]: [bool; 2]) 
     };
 }
 
-/// Runs all steps on both streams at once, and checks that everything arrives complete and in order.
+/// Submits all steps before any transfer, and checks that everything arrives complete and in order.
 fn everything_arrives(steps: &[(usize, Step)], crc: bool, markers: [bool; 2], max_fpdu: usize, seed: u64) {
     let mut pair = Pair::new(
         |config| {
@@ -287,7 +287,7 @@ proptest! {
         everything_arrives(&steps, crc, markers, max_fpdu, seed);
     }
 
-    /// No input causes a panic, and the stream ends at most once.
+    /// No input causes a panic, and [`Completion::Closed`] is reported once, as the last completion.
     #[test]
     fn garbage_ends_only_the_stream(
         octets in prop::collection::vec(any::<u8>(), 0..400), crc in any::<bool>(), markers_in in any::<bool>(),
@@ -317,7 +317,7 @@ fn a_write_is_placed_before_a_later_send() {
     while !pair.streams[1].has_completion() {
         assert!(pair.transfer(0));
     }
-    // Nothing else was transferred: the Send is the first completion, and the memory is filled.
+    // The first completion is the Send, and the data of the Write is already placed.
     assert!(matches!(pair.streams[1].poll_completion(), Some(Completion::Received { .. })));
     pair.submit(1, Action::Invalidate { token: Token(6), handle: sink.handle });
     let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = pair.streams[1].poll_completion()

@@ -198,7 +198,7 @@ impl<'a> BorrowedCall<'a> {
 
 /// Encodes a handler's result.
 #[derive(Debug)]
-#[must_use = "a call is answered by `with`"]
+#[must_use = "call `with` to answer the call"]
 pub struct Answer<'r, Q> {
     reply: &'r mut Reducer,
     procedure: PhantomData<fn() -> Q>,

@@ -18,7 +18,8 @@ impl From<Option<SocketAddr>> for Origin {
     }
 }
 
-/// Objects that a connection provides to the handlers of its calls, keyed by type. Clones share the objects.
+/// Objects that a connection or RPCSEC_GSS provides to the handlers of calls, keyed by type. Clones share the
+/// objects.
 #[derive(Clone, Default)]
 pub struct Extensions(Option<Arc<Extension>>);
 

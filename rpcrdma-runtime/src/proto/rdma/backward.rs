@@ -199,19 +199,20 @@ impl BackwardRequester {
         self.requester.credits()
     }
 
-    /// Returns the number of dropped replies that matched no call.
+    /// Returns the number of received messages that matched no outstanding call.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.requester.discarded()
     }
 }
 
-/// Backward calls advertise no memory, so none is returned.
+/// Returns a [`Completion::Closed`] without memory, since backward calls advertise none.
 fn closed(reason: &CloseReason) -> Completion {
     Completion::Closed { reason: reason.clone(), returned: alloc::vec::Vec::new() }
 }
 
-/// Returns true if an engine of the backward direction started this work. Such work is always a Send.
+/// Returns true if a Send of a backward engine completed. Backward engines submit no other work that
+/// completes.
 fn is_backward(completion: &Completion) -> bool {
     matches!(completion, Completion::Sent { token: Token(token) } if *token >= FIRST_BACKWARD)
 }

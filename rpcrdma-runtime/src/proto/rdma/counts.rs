@@ -36,14 +36,14 @@ counts! {
 counts! {
     /// Messages that a responder dropped or rejected, by the rule in `specs/requirements`.
     pub struct Refusals {
-        /// Dropped messages: too short (R184), errors sent by a requester (R165), obsolete types, replies
-        /// that match no call.
+        /// Dropped messages: too short (R184), errors sent by a requester (R165), RDMA_DONE, replies that
+        /// match no call.
         pub discarded: "messages dropped",
         /// Messages of other protocol versions: ERR_VERS (R171).
         pub version: "ERR_VERS",
         /// Headers that cannot be decoded, break a rule or exceed a limit: ERR_CHUNK (R172, R273).
         pub header: "ERR_CHUNK for the header",
-        /// Read chunks that overlap, lie beyond the stream or cannot be read, and chunks in the backward
+        /// Read chunks with invalid positions, Read chunks that cannot be read, and chunks in the backward
         /// direction (R220): ERR_CHUNK (R182).
         pub chunks: "ERR_CHUNK for Read chunks",
         /// Different XIDs in the header and in the message: ERR_CHUNK (R144).

@@ -3,8 +3,8 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
-/// XIDs, by owner, of calls whose RDMA Reads or Writes ended a connection. A retransmission would end the
-/// next connection as well, so it is rejected with ERR_CHUNK.
+/// XIDs, by owner, of calls whose RDMA Reads or Writes may have ended a connection. A retransmission would
+/// end the next connection as well, so it is rejected with ERR_CHUNK.
 ///
 /// If only one call can be the cause, its retransmission is rejected. If several calls can be the cause, each
 /// is rejected only after it is suspected a second time.

@@ -23,8 +23,8 @@ impl PeerLimits {
 }
 
 /// The RPC-over-RDMA connection of a call, which its handler finds in
-/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). It contains the local limits
-/// and the limits that the caller announces. Clones refer to the same connection.
+/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). The link contains the local
+/// limits and the limits that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<LinkState>);
 
@@ -32,8 +32,8 @@ pub struct Link(Arc<LinkState>);
 struct LinkState {
     own: PeerLimits,
     negotiated: Negotiated,
-    // Both numbers in one atomic, so that readers see a consistent pair: bytes in the high half, Reads in the
-    // low half. `u64::MAX` if nothing was announced.
+    // The inline size (high half) and the number of Reads (low half), or `u64::MAX` if nothing was announced.
+    // With one atomic, readers see a consistent pair.
     announced: AtomicU64,
 }
 

@@ -10,7 +10,7 @@ use crate::proto::work::{RegionPart, Segment};
 use crate::wire::rdma::ReadSegment;
 use crate::xdr::{Item, Placed, Received, pad_len};
 
-/// A call whose Read chunks are being fetched.
+/// The inline stream and the Read chunks of a call, with the data that has arrived.
 #[derive(Debug)]
 pub(super) struct Fetch {
     /// The stream, if it is inline.
@@ -68,8 +68,7 @@ impl Fetch {
         Ok(Fetch { inline: payload, chunks, missing })
     }
 
-    /// Returns the RDMA Reads of all segments. The segments of a chunk fill one region. An empty segment
-    /// needs no RDMA Read.
+    /// Returns the RDMA Reads of all non-empty segments. The segments of a chunk fill one region.
     pub(super) fn reads(&self) -> impl Iterator<Item = SegmentRead> {
         self.chunks.iter().enumerate().flat_map(|(index, chunk)| {
             let (mut offset, total) = (0u64, chunk.len());
@@ -97,7 +96,6 @@ impl Fetch {
         self.missing == 0
     }
 
-    /// Assembles the message.
     pub(super) fn into_message(self) -> Received {
         let mut stream = self.inline;
         let mut items = Vec::new();
@@ -130,7 +128,7 @@ fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
         let len = chunk.len();
         let pad = usize::try_from(len).map_or(0, |len| pad_len(len) as u64);
         let padded = len.saturating_add(pad);
-        // A chunk may omit its padding (RFC 8166 section 3.4.5.2). Only its data is guaranteed to be present.
+        // Positions count the padding, which the chunk itself may omit (RFC 8166 section 3.4.5.2).
         last_end = position.saturating_add(padded);
         chunk_bytes = chunk_bytes.saturating_add(padded);
     }

@@ -14,7 +14,6 @@ use crate::xdr::{Message, keep_items};
 pub(super) struct ReplyPlan {
     /// The RDMA Writes, in order.
     pub(super) writes: Vec<(Segment, Bytes)>,
-    /// The header's body.
     pub(super) body: Body,
     /// The inline Payload stream, or `None` if it is in the Reply chunk.
     pub(super) inline: Option<Bytes>,
@@ -29,7 +28,7 @@ pub struct NoRoom {
     pub place: Place,
     /// The size of this part in bytes.
     pub bytes: u64,
-    /// The size of the destination in bytes.
+    /// The available space in the destination, in bytes.
     pub max: u64,
 }
 
@@ -59,7 +58,7 @@ impl fmt::Display for Place {
 /// item before they are placed.
 ///
 /// # Errors
-/// [`NoRoom`]: the responder then rejects the call with ERR_CHUNK.
+/// Returns [`NoRoom`] if the reply does not fit. The responder then rejects the call with ERR_CHUNK.
 pub(super) fn place(
     message: Message,
     offered: ChunkLists,
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn r123_a_reply_that_does_not_fit_inline_uses_the_reply_chunk() {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
-        // The header has 28 bytes, and a Reply chunk of two segments 36. The threshold leaves 960.
+        // The header has 28 bytes and the Reply chunk has 36, which leaves 960 of 1,024 bytes.
         let short = place(message(960, &[]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
         assert!(
             matches!(&short.body, Body::Msg(lists) if lists.reply.as_ref().is_some_and(WriteChunk::is_empty))
@@ -192,7 +191,7 @@ mod tests {
 
     #[test]
     fn r045_a_header_above_the_threshold_is_rejected() {
-        // The header has 28 bytes, and the Reply chunk 4 bytes and 16 per segment.
+        // The header has 28 bytes. The Reply chunk adds 4 bytes and 16 bytes per segment.
         for (segments, fits) in [(62, true), (63, false)] {
             let offered = ChunkLists { reply: Some(chunk(&vec![100; segments])), ..ChunkLists::default() };
             let plan = place(message(2000, &[]), offered, 1024, Vec::new(), |bytes| bytes);

@@ -1,4 +1,5 @@
-//! The requester: makes calls, and owns the memory that it advertises for them until this memory is fenced.
+//! The requester: sends calls and matches replies. A call completes only after its advertised memory is
+//! fenced.
 
 mod call;
 mod plan;
@@ -28,7 +29,7 @@ use crate::xdr::Message;
 /// A call to be made.
 #[derive(Clone, Debug)]
 pub struct OutgoingCall {
-    /// The RPC message. Its first word is the XID, which must differ from those of all unanswered calls.
+    /// The RPC message. Its first word is the XID, which must be unique among outstanding calls.
     pub message: Message,
     /// The memory to offer for the reply.
     pub reply: ReplyResources,
@@ -38,8 +39,8 @@ pub struct OutgoingCall {
 pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
 /// The token of error replies to backward calls.
 const BACKWARD_ERROR: Token = Token(1 << 62);
-/// The number of bits below the XID in all other tokens. These bits contain the index of a region. In the
-/// token of a Send, all these bits are set.
+/// The number of bits below the XID in the token of a region or Send. For a region, these bits contain its
+/// index. For a Send, all these bits are set.
 const REGION_BITS: u32 = 24;
 const SEND: u64 = (1 << REGION_BITS) - 1;
 
@@ -71,7 +72,7 @@ pub struct Requester {
     calls: Table<CallState>,
     /// Calls waiting for a credit, in the order of submission.
     queue: VecDeque<(CallId, OutgoingCall)>,
-    /// Calls with advertised memory that cannot be sent yet because the grant shrank.
+    /// Calls that need no further registrations and are not sent yet, by their XID.
     ready: VecDeque<u32>,
     actions: VecDeque<Action>,
     events: VecDeque<RequesterEvent>,
@@ -80,13 +81,12 @@ pub struct Requester {
     closed: bool,
     discarded: u64,
     bad_replies: u32,
-    /// The number of calls that waited for a credit.
     credit_waits: u64,
     /// Whether this is the backward direction, where calls have no chunks.
     backward: bool,
     /// Whether the provider supports [`Action::Abandon`].
     local_fence: bool,
-    /// The number of timed-out calls that still hold a credit.
+    /// The number of sent calls that timed out and have no reply.
     overdue: u32,
     /// Whether the responder has sent anything since the last `take_received`.
     has_received: bool,
@@ -154,9 +154,9 @@ impl Requester {
         ReplyResources::in_segments(bounds, self.negotiated.reply_threshold, self.max_segment)
     }
 
-    /// Applies the limits that the responder announces (RFC 5666 section 6.2) to calls that are not sent yet.
-    /// No call exceeds the announced inline size. If the responder does not support RDMA Reads, no call has
-    /// Read chunks. A call that cannot be sent within these limits fails.
+    /// Applies the limits that the responder announces (RFC 5666 section 6.2) to all calls that start later.
+    /// Such a call sends at most the announced size inline. If the responder supports no RDMA Reads, such a
+    /// call has no Read chunks. A call that cannot be sent within these limits fails.
     pub fn limit(&mut self, responder: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.inline = responder.threshold(self.negotiated.call_threshold, own);
@@ -175,13 +175,13 @@ impl Requester {
         self.queue.len()
     }
 
-    /// Returns the number of calls that found no credit on submission.
+    /// Returns the number of calls that were queued on submission.
     #[must_use]
     pub fn credit_waits(&self) -> u64 {
         self.credit_waits
     }
 
-    /// Returns the number of dropped messages that matched no call.
+    /// Returns the number of received messages that matched no outstanding call.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.discarded
@@ -232,7 +232,7 @@ impl Requester {
     }
 
     /// Abandons the call: no event follows. Its memory stays with the provider until fenced, and its credit
-    /// stays in use until the call completes (RFC 8166 section 4.4.1). A queued call is never sent.
+    /// stays in use until the call completes (RFC 8166 section 4.4.1). An unsent call is never sent.
     pub fn cancel(&mut self, call: CallId) {
         self.queue.retain(|(queued, _)| *queued != call);
         self.events
@@ -253,8 +253,8 @@ impl Requester {
         }
     }
 
-    /// Returns true if a call holds a credit, and possibly memory that the peer can access. Both are released
-    /// when the call or the connection ends.
+    /// Returns true if the call holds a credit, and possibly memory that the peer can access. Both are
+    /// released when the call or the connection ends.
     #[must_use]
     pub fn holds(&self, call: CallId) -> bool {
         self.calls.get(call.xid()).is_some_and(|state| state.id == call)
@@ -271,12 +271,12 @@ impl Requester {
         self.closing.is_some()
     }
 
-    /// Times out a call. The call keeps its credit until its reply arrives or the connection ends: a call is
-    /// never retransmitted on the same connection. The sinks of the call are fenced. Its sources stay
-    /// registered, since their content cannot change and the responder may still run the call.
+    /// Times out and abandons a call. A sent call keeps its credit until its reply arrives or the connection
+    /// ends, since a call is never retransmitted on the same connection. Its sinks are fenced. Its sources
+    /// stay registered, since their content cannot change and the responder may still run the call.
     ///
-    /// Closes the connection if the provider cannot fence the memory of the call, or if timed-out calls hold
-    /// all credits.
+    /// Closes the connection if the provider cannot fence the memory of a sent call, or if timed-out calls
+    /// hold all credits.
     pub fn expire(&mut self, call: CallId) {
         self.cancel(call);
         let waiting = |state: &&mut CallState| state.id == call && matches!(state.phase, Phase::Sent);
@@ -292,13 +292,13 @@ impl Requester {
         }
     }
 
-    /// Returns true if timed-out calls hold a credit.
+    /// Returns true if a sent call timed out and has no reply.
     #[must_use]
     pub fn is_overdue(&self) -> bool {
         self.overdue > 0
     }
 
-    /// Closes a connection whose credits are all held by timed-out calls.
+    /// Closes the connection if timed-out calls hold all granted credits.
     fn close_if_stuck(&mut self) {
         if self.overdue >= self.credits.granted() {
             self.close(CloseReason::Timeout("calls without a reply hold all credits".to_string()));
@@ -352,7 +352,7 @@ impl Requester {
         }
     }
 
-    /// Plans a call and registers its memory. Sends the call at once if it needs no memory.
+    /// Plans a call that has a credit, and registers its memory.
     fn start(&mut self, id: CallId, call: OutgoingCall) {
         let (xid, plan) = match self.plan(call) {
             Ok(planned) => planned,
@@ -394,7 +394,6 @@ impl Requester {
         let planner = Planner {
             threshold: self.negotiated.call_threshold.max(self.inline),
             inline: self.inline,
-            // In the backward direction, calls have no chunks.
             reads: self.reads && !self.backward,
             reply_threshold: self.negotiated.reply_threshold,
             max_segment: self.max_segment,
@@ -404,8 +403,8 @@ impl Requester {
         Ok((xid, planner.plan(call, &mut self.spare)?))
     }
 
-    /// Changes the state of a region, and advances its call. Ignores a completion in another state than
-    /// `from`, such as a duplicate: it must not end a call without a fence.
+    /// Changes the state of a region and advances its call. Does nothing unless the region is in the state
+    /// `from`: a duplicate completion must not end a call without a fence.
     fn change_region_state(&mut self, token: Token, from: &RegionState, to: RegionState) {
         let Some((xid, number)) = split(token) else { return };
         let Some(CallState { phase, regions, .. }) = self.calls.get_mut(xid) else { return };
@@ -484,8 +483,8 @@ impl Requester {
                 let call = self.calls.get(xid).filter(waiting);
                 let Some(call) = call else { return self.discard("no call matches", invalidated) };
                 let outcome = call.outcome(header.body, payload);
-                // The grant of an invalid reply is ignored: only one call may be outstanding until a reply is
-                // valid (RFC 8166 section 3.3.3). The content of a Reply chunk is checked later.
+                // The grant of an invalid reply is ignored: only one call may be outstanding until the first
+                // valid reply (RFC 8166 section 3.3.3). The content of a Reply chunk is checked later.
                 if !matches!(outcome, Outcome::Failed(TransportError::BadReply(_))) {
                     self.credits.grant(header.credits);
                 }
@@ -503,7 +502,8 @@ impl Requester {
             return self.discard(unknown, invalidated);
         }
         if let Some(handle) = invalidated {
-            // The responder's own flag is ignored: Linux clears its flag and still invalidates handles.
+            // The responder's remote invalidation flag is ignored: Linux's server clears its flag and still
+            // invalidates handles.
             if !self.config.private_data.remote_invalidation {
                 return self.violation("a reply invalidated a handle without permission");
             }
@@ -533,8 +533,8 @@ impl Requester {
         self.actions.push_back(Action::PostReceives { count: 1 });
     }
 
-    /// Rejects a backward call with chunks; here the local peer is the responder (RFC 8167 section 5.3). The
-    /// call's Receive is posted again once the error is sent. A peer that sends and never reads therefore
+    /// Rejects a backward call with chunks, for which the local peer is the responder (RFC 8167 section 5.3).
+    /// The call's Receive is posted again once the error is sent. A peer that sends and never reads therefore
     /// exhausts the Receives rather than the local memory.
     fn refuse_backward_call(&mut self, xid: u32) {
         let error = Header { xid, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
@@ -542,8 +542,8 @@ impl Requester {
         self.actions.push_back(Action::Send { token, message: vec![error], invalidate: None });
     }
 
-    /// Drops a message that matches no outstanding call: unknown, late or duplicate (RFC 8166 section 4.5).
-    /// Such a message must not invalidate memory.
+    /// Counts a message that matches no outstanding call (RFC 8166 section 4.5). Closes the connection if the
+    /// message invalidated a handle.
     fn discard(&mut self, why: &str, invalidated: Option<u32>) {
         debug!(why, "message dropped");
         self.discarded = self.discarded.saturating_add(1);
@@ -556,8 +556,8 @@ impl Requester {
         self.close(CloseReason::Violation(what.to_string()));
     }
 
-    /// Invalidates every region of the call, including a remotely invalidated one: the provider then returns
-    /// its memory.
+    /// Invalidates all advertised regions of the call, including those that the peer has invalidated. The
+    /// provider then returns their memory.
     fn fence(&mut self, xid: u32, outcome: Outcome) {
         let Some(call) = self.calls.get_mut(xid) else { return };
         call.phase = Phase::Fencing(outcome);

@@ -15,7 +15,7 @@ pub struct ReplyResources {
     /// The lengths of the Write chunks: one for each eligible item of the reply (at most 16), each as large
     /// as the largest item.
     pub write_chunks: Vec<u32>,
-    /// The length of the Reply chunk: the largest reply without the items that have a Write chunk.
+    /// The length of the Reply chunk, if any: the maximum length of the reply's stream.
     pub reply_chunk: Option<u32>,
     /// Memory for the first Write chunk, at least as large as the chunk.
     pub memory: Option<BytesMut>,

@@ -52,7 +52,7 @@ pub enum ResponderEvent {
 /// The description of a violation of RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
 const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads";
-/// The memory of a call in addition to its message, in bytes.
+/// The estimated memory of a call in addition to its message, in bytes.
 const CALL: u64 = 512;
 /// The number of Receives beyond the grant, for unsolicited messages.
 const SLACK: u32 = 1;
@@ -77,30 +77,30 @@ pub struct Responder {
     last_key: u32,
     /// Calls whose chunks have at least this many bytes wait for admission.
     hold_from: u64,
-    /// The calls that wait for admission, and the bytes of their chunks.
+    /// Held calls that [`Responder::poll_arrived`] has not returned yet, and the bytes of their chunks.
     awaiting_admission: VecDeque<(CallKey, u64)>,
-    /// RDMA Reads that wait for a free slot (outstanding Reads are limited by the peer's IRD).
+    /// RDMA Reads of admitted calls that are not started yet.
     read_queue: VecDeque<(u32, SegmentRead)>,
-    /// Outstanding RDMA Reads, at most `reads_limit`: their calls, and the chunks in the calls' [`Fetch`].
+    /// Outstanding RDMA Reads: the token, the key of the call, and the index of the chunk in its [`Fetch`].
     reading: Vec<(Token, u32, usize)>,
     /// The total size in bytes of the Read chunks of unanswered calls with started RDMA Reads.
     fetched: u64,
-    /// The last call that exceeded the limit of Read chunks.
+    /// The result of [`Responder::take_too_large`].
     too_large: Option<TooLarge>,
-    /// The last reply that did not fit.
+    /// The result of [`Responder::take_no_room`].
     no_room: Option<NoRoom>,
     /// Answers that wait until the Send of an earlier answer completes.
     queued_answers: VecDeque<Answer>,
-    /// Calls to reject on arrival ([`Responder::refuse_calls`]).
+    /// XIDs of calls to reject if they arrive with chunks ([`Responder::refuse_calls`]).
     fatal: BTreeSet<u32>,
-    /// The most recent answers, as many as the requester may still wait for: the XID of each answer that had
+    /// The most recent submitted answers, at most as many as the maximum grant: the XID of each answer with
     /// RDMA Writes.
     recent: VecDeque<Option<u32>>,
-    /// Calls that may have ended the connection.
+    /// The result of [`Responder::suspects`].
     suspects: Vec<u32>,
-    /// The reusable memory of the last answer's RDMA Writes.
+    /// An empty list whose memory is reused for the RDMA Writes of the next reply.
     spare_writes: Vec<(Segment, Bytes)>,
-    /// The sizes in bytes of the answers whose Sends are outstanding, oldest first.
+    /// For each outstanding Send, oldest first: the answer's part of [`Responder::unsent_bytes`].
     sending: VecDeque<u64>,
     /// The result of [`Responder::unsent_bytes`].
     unsent_bytes: u64,
@@ -126,11 +126,10 @@ struct CallState {
     traffic: Traffic,
     /// Whether the call's Read chunks are counted in [`Responder::fetched`].
     counted: bool,
-    /// Whether the call's RDMA Reads may start.
     admitted: bool,
-    /// The call's part of [`Responder::unsent_bytes`].
+    /// The call's part of [`Responder::unsent_bytes`], once the call is admitted.
     bytes: u64,
-    /// The outstanding RDMA Reads, or `None` once the call runs.
+    /// The inline stream and the Read chunks, until the message is complete.
     fetch: Option<Fetch>,
 }
 
@@ -152,7 +151,6 @@ type Rule = fn(&mut Refusals) -> &mut u64;
 /// A placed reply or an error, ready to be sent.
 #[derive(Debug)]
 struct Answer {
-    /// The XID of the call.
     xid: u32,
     writes: Vec<(Segment, Bytes)>,
     message: Vec<Bytes>,
@@ -228,8 +226,8 @@ impl Responder {
     }
 
     /// Grants this many credits from the next reply on: at least 1, and at most [`Config::credits`], for
-    /// which Receives are posted. A requester with more unanswered calls makes no call until enough of them
-    /// complete.
+    /// which Receives are posted. A requester with more unanswered calls sends no new call until enough of
+    /// them complete.
     pub fn set_grant(&mut self, credits: u32) {
         self.granted = credits.clamp(1, self.max_grant());
     }
@@ -246,7 +244,7 @@ impl Responder {
         self.awaiting_admission.pop_front()
     }
 
-    /// Fetches the Read chunks of a waiting call, then runs the call.
+    /// Admits a waiting call: its Read chunks are fetched, then [`ResponderEvent::Call`] follows.
     pub fn admit(&mut self, CallKey(key): CallKey) {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.admitted) else { return };
         call.admitted = true;
@@ -302,7 +300,7 @@ impl Responder {
         self.fatal = xids;
     }
 
-    /// Returns the calls passed to [`Responder::refuse_calls`] that did not arrive.
+    /// Removes and returns the calls passed to [`Responder::refuse_calls`] that were not rejected.
     pub fn take_unrefused(&mut self) -> BTreeSet<u32> {
         core::mem::take(&mut self.fatal)
     }
@@ -427,9 +425,9 @@ impl Responder {
         }
     }
 
-    /// Returns the calls with outstanding RDMA Reads, and those whose written reply may not have arrived. A
-    /// requester waits for at most as many replies as were granted, including the replies to the calls in
-    /// progress.
+    /// Returns the XIDs of calls with outstanding RDMA Reads, and of calls whose reply with RDMA Writes may
+    /// not have arrived. A requester waits for at most as many replies as were granted, including the replies
+    /// to the calls in progress.
     fn find_suspects(&self) -> Vec<u32> {
         let mut reading: Vec<u32> = self.reading.iter().map(|(_, key, _)| *key).collect();
         // The segments of one call are read in sequence.
@@ -555,7 +553,7 @@ impl Responder {
             self.last_key = self.last_key.wrapping_add(1);
             match self.calls.insert(self.last_key, call) {
                 Ok(()) => return CallKey(self.last_key),
-                // A call that started 2^32 calls ago still runs. Credits limit the number of calls.
+                // An old call still uses this key. The loop ends because credits limit the number of calls.
                 Err(returned) => call = returned,
             }
         }
@@ -573,7 +571,8 @@ impl Responder {
         }
     }
 
-    /// Returns true, and counts the call's Read chunks, if the limit allows them.
+    /// Returns false if the call must wait because of [`Config::max_fetched`]. Otherwise, counts its Read
+    /// chunks.
     fn may_fetch(&mut self, key: u32) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.counted) else { return true };
         let after = self.fetched.saturating_add(call.fetched());
@@ -585,7 +584,7 @@ impl Responder {
         true
     }
 
-    /// Removes a call and releases its share of the Read chunk limit.
+    /// Removes a call and subtracts its share from all totals.
     fn remove_call(&mut self, key: u32) -> Option<CallState> {
         let call = self.calls.remove(key)?;
         if call.admitted {

@@ -7,8 +7,8 @@ const MAX_BYTES: usize = 16 << 20;
 /// The maximum number of stored buffers.
 const MAX_BUFFERS: usize = 64;
 
-/// Memory for the sinks of one connection. A buffer is reused once no received data refers to it, and is
-/// never zeroed.
+/// Memory for the sinks of one connection. A buffer is reused, without zeroing, once no received data refers
+/// to it.
 #[derive(Debug, Default)]
 pub(super) struct SinkPool {
     /// A share of each buffer, and its size. The most recently used buffer is first.
@@ -24,7 +24,7 @@ impl SinkPool {
             // Chooses an unshared buffer of at most twice the required size.
             if (len..=len.saturating_mul(2)).contains(size) && share.try_reclaim(len) {
                 let mut sink = share.split_off(0);
-                // Returns the rest of the memory to the stored share.
+                // Limits the capacity of the sink. The next `try_reclaim` also reclaims the rest.
                 drop(sink.split_off(len));
                 if let Some(used) = self.buffers.remove(at) {
                     self.buffers.push_front(used);

@@ -93,8 +93,8 @@ impl Services {
         reply.map(|reply| reply.message)
     }
 
-    /// Runs a call and returns its reply, if any. Moves all items out of the reply's stream unless the call's
-    /// credential forbids reduction.
+    /// Runs a call and returns its reply, if any. Moves all eligible items out of the reply's stream unless
+    /// the call's credential forbids reduction.
     pub async fn run(&self, mut call: RpcCall, origin: Origin) -> Option<RpcReply> {
         if let (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) =
             (&self.gss, &call.header.credential)

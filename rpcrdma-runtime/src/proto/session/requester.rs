@@ -9,8 +9,9 @@ use crate::proto::work::CloseReason;
 /// The requester of one connection, for a [`Session`](super::Session). A closed requester stays closed:
 /// later calls are sent on another connection.
 pub trait SessionRequester {
-    /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless the call
-    /// is cancelled. No outstanding call of this connection has the same XID.
+    /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless this
+    /// method fails or the call is cancelled or timed out. No outstanding call of this connection has the
+    /// same XID.
     ///
     /// # Errors
     /// Returns the reason if the call can never be sent on this connection.
@@ -32,7 +33,7 @@ pub trait SessionRequester {
         }
     }
 
-    /// Returns true if the connection still holds resources of a timed-out call.
+    /// Returns true if a timed-out call has no reply, and the connection still holds resources of the call.
     fn is_overdue(&self) -> bool {
         false
     }
@@ -68,8 +69,8 @@ pub struct CreditCounts {
     pub granted: u32,
     /// Calls waiting for a credit.
     pub queued: usize,
-    /// Calls that found no credit on submission.
+    /// Calls that were queued on submission.
     pub credit_waits: u64,
-    /// Dropped messages that matched no call.
+    /// Received messages that matched no outstanding call.
     pub discarded: u64,
 }

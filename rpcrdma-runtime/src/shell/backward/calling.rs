@@ -27,7 +27,6 @@ pub(in crate::shell) trait Backward: Send + 'static {
     /// Returns true if a call with this XID is outstanding.
     fn is_outstanding(&self, xid: u32) -> bool;
 
-    /// Returns the next event.
     fn poll_event(&mut self) -> Option<RequesterEvent>;
 }
 
@@ -46,7 +45,7 @@ pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
 
 struct Shared<B> {
     state: Mutex<State<B>>,
-    /// Whether a caller has ever used the engine. Most connections have no callers and never take the lock.
+    /// Whether a caller has ever used the engine. Until then, [`Calling::with_used`] avoids the lock.
     used: AtomicBool,
     closed: watch::Sender<bool>,
 }
@@ -91,7 +90,7 @@ impl<B: Backward> Calling<B> {
         result
     }
 
-    /// As [`Calling::with`], but only if the engine is in use.
+    /// Uses the engine on the connection's task if a caller has ever used it. Otherwise returns the default.
     pub(in crate::shell) fn with_used<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         if self.is_used() { self.with(change) } else { R::default() }
     }

@@ -123,7 +123,7 @@ impl Outbound for Wired {
     }
 }
 
-/// Answers one call.
+/// Waits for one call and replies to it.
 fn answer(wire: &SharedWire) {
     let call = block_on(poll_fn(|cx| {
         let mut wire = wire.lock().unwrap();
@@ -213,7 +213,7 @@ fn calls_that_are_made_together_share_a_write() {
         poll();
         let _ = [submit(&shared), submit(&shared), submit(&shared)];
         assert_eq!(wire.lock().unwrap().calls.len(), 1);
-        assert!(shared.lock().driver.is_none(), "it is woken");
+        assert!(shared.lock().driver.is_none(), "the driver is woken");
         poll();
         assert_eq!(wire.lock().unwrap().calls.len(), 3);
     });
@@ -239,7 +239,7 @@ fn closing_fails_a_call_of_another_thread() {
     });
 }
 
-/// A runtime that shuts down drops the driver while it waits.
+/// A runtime that shuts down drops the driver.
 #[test]
 fn dropping_the_driver_fails_a_waiting_call() {
     for blocked in [false, true] {
@@ -265,7 +265,7 @@ fn a_call_after_an_idle_time_does_not_wake_the_driver() {
         let (shared, mut driver) = client(&SharedWire::default(), false);
         assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         submit(&shared);
-        assert!(shared.lock().driver.is_some(), "its timer is armed already");
+        assert!(shared.lock().driver.is_some(), "the driver's timer is already armed");
     });
 }
 

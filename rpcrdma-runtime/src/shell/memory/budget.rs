@@ -15,13 +15,14 @@ pub(in crate::shell) const SMALL: u64 = 16 << 10;
 /// The guaranteed share of each owner, in bytes: room for some small calls even if others use the entire
 /// budget.
 pub(super) const GUARANTEED: u64 = 16 * SMALL;
-/// The part of each owner's guaranteed share that may exceed the budget without a limit for all owners.
+/// The part of each owner's guaranteed share that is available however much the budget is exceeded.
 const ALWAYS: u64 = SMALL;
 /// The memory that the waiting calls of one owner may always use, in bytes: 64 short calls.
 const WAITING: u64 = 64 << 10;
-/// An owner that uses at most this fraction of the budget is light.
+/// An owner is light if it uses at most the budget divided by this number.
 const LIGHT: u64 = 16;
-/// Other owners leave this fraction of the budget free for light owners. Waiting calls may use as much.
+/// Other owners leave the budget divided by this number free for light owners. The limit of all waiting calls
+/// is as large.
 const FREE: u64 = 8;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
@@ -143,7 +144,7 @@ impl Account {
     }
 
     /// Returns true if the owner's share has room for more bytes while `used` bytes of the budget are in use.
-    /// An owner that then uses more than `light` bytes leaves memory free for others.
+    /// An owner that then uses more than `light` bytes leaves memory free for light owners.
     fn fits(&self, bytes: u64, used: u64, light: u64) -> bool {
         let max = self.budget.max();
         let own = self.used.load(Ordering::SeqCst).saturating_add(bytes);
@@ -216,7 +217,7 @@ impl Drop for WaitingMemory {
 pub(in crate::shell) struct Permit {
     account: Arc<Account>,
     bytes: AtomicU64,
-    /// True if this permit has set `exceeded`.
+    /// True if this permit has set `Shared::exceeded`.
     exceeds: AtomicBool,
 }
 
@@ -241,8 +242,8 @@ impl Permit {
         }
     }
 
-    /// Adds bytes beyond the owner's share, unless another permit already exceeds its share. Otherwise calls
-    /// that hold memory could wait for each other.
+    /// Adds bytes beyond the owner's share, unless another permit already exceeds its share. Without this
+    /// exception, calls that hold memory could wait for each other.
     fn try_exceed(&self, bytes: u64) -> bool {
         let exceeded = &self.account.budget.0.exceeded;
         let is_first = !exceeded.swap(true, Ordering::SeqCst);

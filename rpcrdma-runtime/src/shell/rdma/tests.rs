@@ -25,9 +25,9 @@ const LONG: u32 = 4 << 20;
 /// The size of the chunk for a small reply, and the size of its item.
 const CHUNK: u32 = 16 << 10;
 
-/// Procedure 1 returns a long item, procedure 3 a small one, and the other procedures no data. The work of
-/// procedures 2 and 5 outlives their handlers, and procedure 5 uses more memory than its reply. Procedure 4
-/// uses the memory of a long reply. Procedures 2, 4 and 5 never reply.
+/// Procedure 1 returns a long item, procedure 3 a small item, and procedure 0 no data. Procedures 2, 4 and 5
+/// never reply. Procedures 4 and 5 reserve memory for a long reply. The memory of procedures 2 and 5 outlives
+/// their handlers.
 #[derive(Default)]
 struct Files {
     outliving: Mutex<Vec<CallMemory>>,
@@ -270,7 +270,6 @@ async fn unread_replies_of_many_owners_leave_memory_to_another() {
     assert_eq!(other.output().1, 1, "{memory:?}");
 }
 
-/// Sends as many small calls as the credits allow, on many connections.
 #[tokio::test(start_paused = true)]
 async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
     const CALLS: u32 = 130;
@@ -284,9 +283,8 @@ async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
     settle().await;
     let held: u64 = unread.iter().map(|connection| connection.output().0).sum();
     let half = memory.max() / 2;
-    // Half of the replies wait for Sends.
     assert!((half / 3..=half).contains(&held), "{held} bytes of replies");
-    // Each connection may run one more call.
+    // Each connection may exceed the share by one call.
     assert!((half - (1 << 20)..=half + (1 << 20)).contains(&memory.used()), "{held} bytes, and {memory:?}");
     let other = UnreadConnection::from(2);
     other.serve(&serving, None);
@@ -371,7 +369,7 @@ async fn a_small_call_waits_for_memory_that_its_handler_reserves() {
         (0..64).for_each(|xid| connection.call(xid, 4, 0, 0));
     }
     settle().await;
-    // The last call that fits may exceed the half by half of its size.
+    // The last call that fits may exceed half of the budget by half of its size.
     assert!((24 << 20..=34 << 20).contains(&memory.used()), "{memory:?}");
 }
 
@@ -439,7 +437,7 @@ async fn a_connection_that_fetches_a_call_is_active() {
     assert_eq!(connection.reads(), 1);
     slots.close_idle(Duration::ZERO);
     assert!(tokio::time::timeout(Duration::from_secs(1), slot.closed()).await.is_err());
-    // The call ends without a handler because its XID is wrong. The connection is then idle.
+    // The call is then complete, and the connection is idle once the reply is sent.
     let token = connection.0.lock().unwrap().actions.iter().find_map(|action| match action {
         Action::Read { token, .. } => Some(*token),
         _ => None,
@@ -460,7 +458,7 @@ async fn a_connection_with_an_unsent_reply_is_active() {
     let serving = serving(&MemoryBudget::default(), files());
     let connection = UnreadConnection::from(1);
     connection.serve(&serving, Some(slot.clone()));
-    // A long reply counts toward the memory budget in a different way.
+    // The memory of a long reply counts with its call, and not with the connection.
     for (xid, procedure, write) in [(1, 0, 0), (2, 1, LONG)] {
         connection.call(xid, procedure, 0, write);
         settle().await;

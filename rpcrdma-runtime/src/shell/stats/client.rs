@@ -82,8 +82,8 @@ pub struct ClientSnapshot {
     pub traffic: TrafficCounts,
     /// Calls that failed.
     pub failures: Failures,
-    /// Credits that the server granted in its last reply (RFC 8166 section 3.3.1). Zero over TCP and before
-    /// the first connection.
+    /// Credits that the server granted in its last reply on the connection, or 1 before its first reply (RFC
+    /// 8166 section 3.3.1). Zero over TCP and before the first connection.
     pub credits: u32,
     /// Calls that had to wait for a credit.
     pub credit_waits: u64,

@@ -15,8 +15,8 @@ counts! {
         pub made: "made",
         /// Connections whose handshake failed or timed out, and requests that the provider itself refused.
         pub failed: "failed",
-        /// Connections that were closed immediately because their address is not admitted or has reached its
-        /// limit.
+        /// Connections that were closed before they were served, because their address is not admitted or
+        /// may not have another connection.
         pub refused: "refused",
     }
 }
@@ -43,9 +43,9 @@ pub struct ServerSnapshot {
     pub connected: u64,
     /// All connections so far.
     pub connections: ConnectionCounts,
-    /// Replies over any transport.
+    /// Replies, and calls without a reply, over any transport.
     pub rpc: RpcCounts,
-    /// Retransmitted calls.
+    /// The effects of the duplicate-request cache.
     pub duplicates: DuplicateCounts,
     /// How calls with a reply were transferred. Zero over TCP.
     pub traffic: TrafficCounts,

@@ -10,7 +10,7 @@ use crate::xdr::Message;
 /// The backward calls on one connection.
 pub(super) struct TcpBackward {
     pub(super) requester: TcpRequester,
-    /// The client accepts calls.
+    /// Whether the client accepts calls.
     pub(super) ready: bool,
     submitted: u32,
 }
@@ -46,7 +46,7 @@ impl Backward for TcpBackward {
     }
 
     fn cancel(&mut self, call: CallId) {
-        // A backward call without a reply does not close the connection.
+        // An abandoned backward call never closes the connection, so the time of sending is not needed.
         self.requester.forget(call);
     }
 

@@ -69,7 +69,7 @@ impl TcpClient {
         TcpClient::connect_with(address, TcpClientOptions::default()).await
     }
 
-    /// Connects to a name or an address, with its port.
+    /// Connects with these options.
     ///
     /// # Errors
     /// [`ConnectError`] if the name cannot be resolved, or if none of its addresses accepts a connection.

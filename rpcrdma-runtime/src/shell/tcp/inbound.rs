@@ -36,16 +36,16 @@ pub(super) struct TcpInbound {
     outgoing: Outgoing,
     slots: CallSlots,
     backward: Calling<TcpBackward>,
-    /// The client has not closed its direction.
+    /// False once the client has closed its direction.
     open: bool,
-    /// New calls are dropped.
+    /// Whether new calls are dropped.
     draining: bool,
     /// The error of a reply that could not be queued.
     failed: Option<io::Error>,
     account: Arc<Account>,
-    /// The memory of small calls and of their replies.
+    /// [`SMALL_CALL`] bytes for each call until its reply is written.
     small: Permit,
-    /// The memory of the arriving call, unless the call is small.
+    /// The memory of the arriving call, if the call waited for memory.
     arriving: Option<CallMemory>,
     /// The last value of [`Inbound::is_busy`] that was reported.
     was_busy: bool,
@@ -87,7 +87,7 @@ impl TcpInbound {
         (inbound, executor)
     }
 
-    /// Fails all backward calls: the client has closed its direction, or the connection has ended.
+    /// Fails all backward calls, because the client has closed its direction or the connection has ended.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.backward.with(|backward| backward.requester.ended(reason));
     }
@@ -95,7 +95,7 @@ impl TcpInbound {
     /// Returns the next event, unless an error ends the connection.
     ///
     /// # Errors
-    /// Returns the error that ended the connection before the client closed it.
+    /// The error that ended the connection.
     async fn event(&mut self) -> io::Result<Event<Key>> {
         loop {
             if let Some(error) = self.failed.take() {
@@ -145,15 +145,15 @@ impl TcpInbound {
         }
     }
 
-    /// Returns true if the connection may be read. Replies to backward calls may arrive behind more calls
-    /// than the server can run.
+    /// Returns true if the connection may be read. While backward calls are outstanding, calls beyond the
+    /// slots are queued, because replies may arrive behind them.
     fn may_read(&self) -> bool {
         let has_outstanding = self.backward.with_used(|backward| backward.requester.has_outstanding());
         self.open && if self.draining { has_outstanding } else { self.slots.has_room(has_outstanding) }
     }
 
-    /// Returns the memory for which the next record must wait. Small records wait only if the owner has used
-    /// up its share. Records that may be replies to backward calls do not wait.
+    /// Returns the memory for which the next record must wait, if any. Small records wait only if the owner
+    /// has used up its share. Records that may be replies to backward calls do not wait.
     ///
     /// # Errors
     /// The record is too long.
@@ -177,7 +177,7 @@ impl TcpInbound {
             Some(MessageKind::Call) if self.draining => {}
             Some(MessageKind::Call) => {
                 self.slots.push(record, memory);
-                // Before the next record, so that a burst of calls stays within the owner's share.
+                // Counted before the next record, so that a burst of calls stays within the owner's share.
                 self.count_small();
             }
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {

@@ -13,7 +13,7 @@ pub struct TcpOptions {
     /// The maximum length of a received record, in octets. The default is 8 MiB and 64 KiB: the data of one
     /// call over RDMA and its headers. A server raises the default to accept the longest calls of its
     /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), within half of its memory
-    /// budget. A client raises the default to the bounds of the replies that it waits for.
+    /// budget. A client raises the default to the reply bounds of its calls.
     pub max_record: usize,
     /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
     /// server stops reading while a client has this many unanswered calls. Exception: while a server has
@@ -114,8 +114,8 @@ impl Default for TcpClientOptions {
 /// The options of a server over TCP.
 #[derive(Clone, Debug)]
 pub struct TcpServerOptions {
-    /// The maximum number of connections (default 1,024). For a further one, the server closes another
-    /// connection (see [`idle`](Self::idle)). If it can close none, further connections wait to be accepted.
+    /// The maximum number of connections (default 1,024). [`idle`](Self::idle) describes how the server
+    /// handles further connections. With 0 the server fails to bind.
     pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.
@@ -124,10 +124,10 @@ pub struct TcpServerOptions {
     /// may call its client is never idle.
     ///
     /// If [`max_connections`](Self::max_connections) is reached, the server closes the connection that has
-    /// been idle longest, if it has been idle for at least a second. If none is idle, the server closes the
+    /// been idle longest, if it has been idle for at least a second. If there is none, the server closes the
     /// least recently active connection of the address or prefix with the most connections. That address must
     /// have at least two connections more than the address of the new connection. If not, the server closes
-    /// the new connection.
+    /// the new connection. If no address has two connections, new connections instead wait to be accepted.
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.
     pub idle: Option<Duration>,

@@ -1,4 +1,4 @@
-//! The calls of one TCP connection, as a session sees them.
+//! The requester of one TCP connection, for a session or for backward calls.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -18,8 +18,8 @@ use crate::proto::work::CloseReason;
 use crate::wire::rpc::record_mark;
 use crate::xdr::{Message, Received};
 
-/// A slot for one call. The slot is free once the call is written and is either answered or abandoned, which
-/// bounds the output queue.
+/// A slot for one call, which is free once all clones are dropped. The output queue contains a clone until
+/// the message of the call is written, which bounds the queue.
 pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
 /// The queued and the outstanding calls of one connection.
@@ -29,7 +29,6 @@ pub(super) struct TcpRequester {
     queue: BTreeMap<CallId, Message>,
     /// Outstanding calls by XID.
     calls: Table<Sent>,
-    /// Maximum silence of the server.
     max_silence: Duration,
     /// Time at which the server last sent something, or at which the connection was made.
     last_received: Instant,
@@ -37,7 +36,6 @@ pub(super) struct TcpRequester {
     silent: BTreeSet<CallId>,
     events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
-    /// The maximum length of a reply to any call so far, in octets.
     max_reply: u64,
 }
 
@@ -64,12 +62,12 @@ impl TcpRequester {
         }
     }
 
-    /// Returns the maximum length of a reply to any call so far, in octets.
+    /// Returns the largest reply bound of the calls so far, in octets. Ignores calls without a bound.
     pub(super) fn max_reply(&self) -> u64 {
         self.max_reply
     }
 
-    /// Returns why the connection must be closed, if it must.
+    /// Returns the reason to close the connection, if any.
     pub(super) fn closing(&self) -> Option<&CloseReason> {
         self.closing.as_ref()
     }
@@ -90,7 +88,7 @@ impl TcpRequester {
         self.events.push_back(RequesterEvent::Done { call, outcome });
     }
 
-    /// Abandons a call. Returns the time at which it was sent, if it was.
+    /// Abandons a call. Returns the time at which the call was sent, or `None` if it is not outstanding.
     pub(super) fn forget(&mut self, call: CallId) -> Option<Instant> {
         if self.calls.get(call.xid()).is_some_and(|sent| sent.id == call) {
             return self.calls.remove(call.xid()).map(|sent| sent.at);
@@ -140,7 +138,7 @@ impl TcpRequester {
         self.end(sent.id, Ok(IncomingReply { message: Received::unreduced(reply), traffic }));
     }
 
-    /// Fails the call whose reply cannot be read. The connection is then also unusable.
+    /// Fails the outstanding call with this XID because its reply cannot be read.
     pub(super) fn fail(&mut self, xid: u32, why: &impl ToString) {
         if let Some(sent) = self.calls.remove(xid) {
             self.end(sent.id, Err(TransportError::BadReply(why.to_string())));

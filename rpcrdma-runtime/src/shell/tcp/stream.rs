@@ -19,7 +19,7 @@ use crate::provider::MinRate;
 use crate::wire::rpc::{RecordError, Records, record_mark};
 use crate::xdr::Message;
 
-/// Octets per read.
+/// Minimum buffer space for one read, in octets.
 const READ: usize = 64 << 10;
 
 /// Maximum number of buffers per vectored write.
@@ -57,7 +57,7 @@ pub(super) struct Outgoing {
 
 struct Buffer {
     data: Bytes,
-    /// The slot to free when the whole record is written. Set on its last buffer.
+    /// The slot to drop when the whole record is written. Set only in the last buffer of a record.
     slot: Option<Slot>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> 
 }
 
 impl Incoming {
-    /// Returns true if a record has arrived in part.
+    /// Returns true if at least a part of the next record has arrived.
     pub(super) fn is_partial(&self) -> bool {
         !self.records.is_between() || !self.input.is_empty()
     }
@@ -102,7 +102,7 @@ impl Incoming {
         self.records.announced(&mut self.input).map_err(io::Error::other)
     }
 
-    /// Raises the limit of a record to this many octets.
+    /// Raises the limit of a record to `max` octets if the limit is lower.
     pub(super) fn admit(&mut self, max: usize) {
         self.records.admit(max);
     }
@@ -194,7 +194,7 @@ impl Outgoing {
         poll_fn(|cx| self.poll_write(cx)).await
     }
 
-    /// As [`Outgoing::write`].
+    /// The poll function of [`Outgoing::write`].
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.try_write()? {
             let Poll::Ready(writable) = self.socket.as_ref().poll_write_ready(cx) else {

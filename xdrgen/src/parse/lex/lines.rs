@@ -18,7 +18,7 @@ use crate::source::{Span, narrow};
 /// Maximum number of characters of an expansion or a condition in a finding.
 const SHOWN: usize = 60;
 
-/// Maximum number of tokens of an expression in an expansion.
+/// Exclusive limit for the number of tokens of an expression in an expansion.
 const MAX_EXPRESSION: usize = 100;
 
 impl<'a> Lexer<'a, '_> {
@@ -61,7 +61,7 @@ impl<'a> Lexer<'a, '_> {
         Identifier { name: name.to_owned(), span }
     }
 
-    /// Skips a line in an inactive branch.
+    /// Skips a line in an inactive branch. Records the name that the line defines, if any.
     pub(super) fn skip_line(&mut self, rest: &'a str) {
         let length = line_length(rest);
         let line = rest.get(..length).unwrap_or("");

@@ -14,14 +14,13 @@ use crate::wire::iwarp::{
 };
 use crate::xdr::copied;
 
-/// The receive state.
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
     /// The FPDU that is received in place.
     pub(super) placement: Option<Box<Placement>>,
     /// The markers, if the local peer requires them.
     pub(super) markers: Option<Markers>,
-    /// The number of complete FPDUs.
+    /// The number of FPDUs with valid headers. `Stream::terminate` sets it to at least 1.
     pub(super) fpdus: u64,
     receives: u64,
     send_msn: u32,
@@ -40,7 +39,7 @@ pub(super) struct Counters {
     pub(super) reads: u64,
 }
 
-/// Counts a segment.
+/// Adds a segment to a progress counter.
 fn count(so_far: &mut u64, octets: usize, last: bool) {
     let octets = u64::try_from(octets).unwrap_or(u64::MAX);
     *so_far = so_far.wrapping_add(octets).wrapping_add(u64::from(last));
@@ -73,8 +72,9 @@ fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
 
 impl Fault {
     /// Returns the Terminate for this violation. The Terminate contains the length and the DDP header of the
-    /// segment, and its Read Request, if any (RFC 5040 section 4.8). If the ULPDU is not a segment, the
-    /// Terminate contains none of these. The last `placed` octets of the ULPDU are not in `ulpdu`.
+    /// segment, and its Read Request, if any (RFC 5040 section 4.8). For an MPA error or an incomplete DDP
+    /// header, the Terminate contains none of these. The last `placed` octets of the ULPDU are not in
+    /// `ulpdu`.
     pub(super) fn terminate(&self, ulpdu: &[u8], placed: usize) -> Terminate {
         const RDMAP: u8 = 0;
         const MPA: u8 = 2;
@@ -134,7 +134,6 @@ impl Assembly {
         if self.partial.len() < len { (Found::Incomplete, rest) } else { (Found::Assembled, rest) }
     }
 
-    /// Returns true if no octets are stored.
     pub(super) fn is_empty(&self) -> bool {
         self.partial.is_empty()
     }
@@ -144,7 +143,7 @@ impl Assembly {
         &self.partial
     }
 
-    /// Fills the buffer up to `len` octets.
+    /// Fills the buffer up to `len` octets and returns the other octets.
     fn fill<'a>(&mut self, len: usize, octets: &'a [u8]) -> &'a [u8] {
         let missing = len.saturating_sub(self.partial.len()).min(octets.len());
         let (now, rest) = octets.split_at_checked(missing).unwrap_or((octets, &[]));
@@ -189,7 +188,6 @@ impl Inbound {
     }
 }
 
-/// The fields of an untagged segment.
 struct Untagged<'a> {
     last: bool,
     word: u32,
@@ -199,7 +197,6 @@ struct Untagged<'a> {
     payload: &'a [u8],
 }
 
-/// The fields of a tagged segment.
 struct Tagged<'a> {
     last: bool,
     stag: u32,

@@ -13,7 +13,8 @@ use bytes::{BufMut, BytesMut};
 use super::Stream;
 use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ddp, fpdu};
 
-/// Payload shorter than this size is copied, which costs less than another system call.
+/// The minimum size of missing payload to receive in place. Copying a shorter payload costs less than another
+/// system call.
 const LONG: usize = 8 << 10;
 /// Size of the length field and the header of an FPDU that is received in place, in octets.
 const HEAD: usize = fpdu::LENGTH_LEN + ddp::TAGGED_LEN;

@@ -22,17 +22,17 @@ pub(super) struct CallState {
     pub(super) traffic: Traffic,
     /// Whether the caller abandoned the call.
     pub(super) abandoned: bool,
-    /// Whether the call timed out before its reply arrived.
+    /// Whether the call timed out after it was sent.
     pub(super) overdue: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// The memory is being registered; then the stream is sent.
+    /// The call is not sent yet. `failed`: a registration failed.
     Registering { inline: Option<Bytes>, failed: bool },
-    /// The call was sent.
+    /// The call was sent and has no reply yet.
     Sent,
-    /// The reply has arrived; the memory is being fenced.
+    /// The outcome is known, and the memory is being fenced.
     Fencing(Outcome),
 }
 
@@ -133,9 +133,9 @@ impl CallState {
         })
     }
 
-    /// Completes a call whose connection ended. The provider has fenced the call's memory but does not
-    /// identify the regions. A reply that arrived earlier counts if all regions were already returned, or if
-    /// no part of the reply is in them.
+    /// Returns the outcome of a call whose connection ended. Memory that returns with the end of the
+    /// connection cannot be assigned to its region. An earlier reply is therefore lost, unless all regions
+    /// were already returned or no part of the reply is in them.
     pub(super) fn into_outcome_after_close(
         self,
         reason: &CloseReason,
@@ -149,7 +149,7 @@ impl CallState {
         }
     }
 
-    /// Completes a call whose memory is returned.
+    /// Returns the outcome of a call, with the data in its returned memory.
     pub(super) fn into_outcome(self, spare: &mut Spare) -> Result<IncomingReply, TransportError> {
         let CallState { id, phase, mut regions, write_chunks, mut traffic, .. } = self;
         let Phase::Fencing(outcome) = phase else { return Err(TransportError::Registration) };

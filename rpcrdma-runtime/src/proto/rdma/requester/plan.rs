@@ -14,31 +14,29 @@ use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, MessageLimits};
 use crate::xdr::Item;
 
-/// A planned call, ready to be registered and sent.
+/// The chosen form of a call.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The inline Payload stream, or `None` for a Long call.
     pub(super) inline: Option<Bytes>,
     /// The memory to advertise, in the order of the chunk lists.
     pub(super) regions: Vec<Region>,
-    /// The number of Write chunks.
     pub(super) write_chunks: usize,
 }
 
 pub(super) struct Planner {
-    /// The maximum Send size.
+    /// The maximum size of a Long call's Send.
     pub(super) threshold: u32,
-    /// The maximum Send size of an RPC message, which the responder may have lowered (RFC 5666 section 6.2).
+    /// The maximum size of any other call's Send, as announced by the responder (RFC 5666 section 6.2).
     pub(super) inline: u32,
-    /// Whether the responder supports RDMA Reads.
+    /// Whether the call may have Read chunks.
     pub(super) reads: bool,
-    /// The responder's maximum Send size, which also limits the returned chunk lists.
+    /// The maximum size of the reply's Send, which contains the returned chunk lists.
     pub(super) reply_threshold: u32,
-    /// The maximum segment size.
     pub(super) max_segment: u32,
     pub(super) long_call: LongCall,
-    /// The maximum number of segments and Write chunks. The reply returns the offered chunks and has the same
-    /// limits.
+    /// Limits on the number of segments and of Write chunks. The reply returns the offered chunks, to which
+    /// the same limits apply.
     pub(super) limits: MessageLimits,
 }
 
@@ -144,7 +142,7 @@ impl Planner {
         }
     }
 
-    /// Uses the first `len` bytes of the memory as a sink.
+    /// Splits the first `len` bytes of the memory into sinks of at most `max_segment` bytes.
     fn add_sink(&self, mut memory: BytesMut, len: u32, role: Role, regions: &mut Vec<Region>) {
         let mut remaining = len;
         while remaining > 0 {

@@ -30,11 +30,11 @@ pub struct ProcedureId {
 /// Identifies a call and its retransmissions: caller, XID, procedure, length, and the first bytes.
 ///
 /// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same XID. The
-/// checksum covers the first [`CallIdentity::PREFIX`] bytes of the call without chunks, so a retransmission
-/// in another form is the same call. These bytes contain the credential, including the machine name of
-/// AUTH_SYS. With an AUTH_NONE verifier, they also contain at least 584 bytes of arguments: the object, the
-/// offset and the count. A longer prefix would slow down every call that writes, and hardly distinguish more
-/// calls.
+/// checksum covers the first [`CallIdentity::PREFIX`] bytes of the call, including the content of its chunks.
+/// A retransmission in another form is therefore the same call. These bytes contain the credential, including
+/// the machine name of AUTH_SYS. With an AUTH_NONE verifier, they also contain at least 584 bytes of
+/// arguments: the object, the offset and the count. A longer prefix would slow down every call that writes,
+/// and hardly distinguish more calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallIdentity {
     xid: u32,

@@ -7,7 +7,7 @@ use crate::proto::owner::Owner;
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     owners: BTreeMap<Owner, Share>,
-    /// Owners that have replies to evict.
+    /// Owners with cached replies, by the number of their entries.
     by_entries: Order,
     by_bytes: Order,
 }

@@ -70,7 +70,6 @@ pub struct GssServer {
     contexts: Mutex<Table<Context>>,
 }
 
-/// An established context and its sequence window.
 struct Context {
     context: Arc<dyn GssContext>,
     window: SequenceWindow,
@@ -130,7 +129,6 @@ impl GssServer {
         lock(&self.exchanges).len()
     }
 
-    /// Processes a client's token.
     pub(super) fn process_token(
         &self,
         credential: &GssCredential,
@@ -154,7 +152,7 @@ impl GssServer {
         Ok(self.step(handle, exchange, token).unwrap_or_else(failed))
     }
 
-    /// Removes the exchange of a context that receives another token, so that this call owns it.
+    /// Removes and returns the exchange that processes the next token.
     fn take_exchange(&self, handle: &[u8]) -> Result<(Handle, Box<dyn GssExchange>), AuthStat> {
         match (Handle::try_from(handle), lock(&self.exchanges).remove(handle)) {
             (Ok(handle), Some(exchange)) => Ok((handle, exchange)),
@@ -235,7 +233,6 @@ impl GssServer {
         Ok(AuthenticatedCall { context, service, sequence, verifier })
     }
 
-    /// Removes a context.
     pub(super) fn remove(&self, handle: &[u8]) {
         lock(&self.contexts).remove(handle);
     }

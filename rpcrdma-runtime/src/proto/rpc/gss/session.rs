@@ -12,7 +12,7 @@ use crate::wire::rpc::{
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer, Size};
 
 /// A client's context with a server. The session does not assign sequence numbers. The caller assigns each
-/// call a unique number below 2^31, at most [`GssSession::window`] above the lowest unanswered number.
+/// call a unique number below 2^31, less than [`GssSession::window`] above the lowest unanswered number.
 #[derive(Clone)]
 pub struct GssSession {
     context: Arc<dyn GssContext>,
@@ -191,8 +191,8 @@ impl GssSession {
     pub fn reply_bounds(&self, bounds: ReplyBounds) -> ReplyBounds {
         let overhead = self.context.overhead();
         let mic = Size::padded(u64::from(overhead.mic));
-        // Adds the count and the sequence number of the body, and padding for a mechanism's output of any
-        // length.
+        // Integrity adds two counts and the sequence number. Privacy adds one count, the sequence number and
+        // padding.
         let more = match self.service {
             GssService::None => return bounds,
             GssService::Integrity => Size::Bounded(4 + 4 + 4).plus(mic),
