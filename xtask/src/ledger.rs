@@ -105,13 +105,13 @@ impl Ledger {
         self.entries.iter().filter(|entry| entry.job == job).count()
     }
 
-    /// Returns the latest successful run of a job.
+    /// Returns the latest successful run of a job, if any.
     pub(crate) fn last_passed(&self, job: &str) -> Option<&Entry> {
         let passed = self.entries.iter().filter(|entry| entry.job == job && entry.passed);
         passed.max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// Returns the duration of the latest successful run of a job.
+    /// Returns the duration of the latest successful run of a job, if any.
     pub(crate) fn duration(&self, job: &str) -> Option<Duration> {
         self.last_passed(job).map(|entry| Duration::from_secs(entry.seconds))
     }
