@@ -12,7 +12,6 @@ use crate::child::print;
 
 /// The path of the ledger in the workspace.
 const FILE: &str = "docs/ledger.tsv";
-/// The first line of the ledger.
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
 /// A run of a job.
@@ -100,7 +99,6 @@ impl Ledger {
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// Returns the number of runs of a job.
     pub(crate) fn runs(&self, job: &str) -> usize {
         self.entries.iter().filter(|entry| entry.job == job).count()
     }
