@@ -11,7 +11,6 @@ pub(crate) enum Call {
     Write(u32),
 }
 
-/// A row of the report.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// The row's name in `ONLY`.

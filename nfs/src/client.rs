@@ -271,7 +271,7 @@ impl Remote {
     /// Returns the content of a symbolic link.
     ///
     /// # Errors
-    /// [`ClientError::Status`] if the file is not a symbolic link.
+    /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn readlink(&self, symlink: NfsFh3, path: &str) -> Result<Bytes, ClientError> {
         let result = self.nfs.readlink(&Readlink3Args { symlink }).await;
         match result.map_err(|source| ClientError::call("READLINK", path, source))? {
@@ -282,7 +282,7 @@ impl Remote {
 }
 
 /// # Errors
-/// [`ClientError::Security`] if the server lists flavors, but not the flavor of the URL.
+/// [`ClientError::Security`] if the server lists known flavors, but not the flavor of the URL.
 fn must_offer(flavors: &[i32], url: &Url, path: &str) -> Result<(), ClientError> {
     let offered: Vec<Security> = flavors.iter().copied().filter_map(Security::from_flavor).collect();
     if offered.is_empty() || offered.contains(&url.security) {

@@ -258,8 +258,8 @@ pub struct Listed {
     pub eof: bool,
 }
 
-/// The capacity of a file system (RFC 1813 section 3.3.18). The caller's share is the space available to an
-/// ordinary user.
+/// The capacity of a file system (RFC 1813 section 3.3.18). Space free to the caller is the space available
+/// to an ordinary user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Space {
     /// Bytes: total, free, and free to the caller.
@@ -304,9 +304,9 @@ impl Default for ExportLimits {
 /// The largest READ and WRITE of the exports in this crate, in bytes.
 pub const TRANSFER_MAX: u32 = 4 << 20;
 
-/// Calls of an [`Export`] that succeed without blocking. A call returns `None` if it would wait for the
-/// storage or would fail. Then the server makes the blocking call. An export that never blocks
-/// ([`Export::BLOCKS`]), or always blocks, keeps the defaults.
+/// Non-blocking variants of some calls of an [`Export`]. A variant may return `None` for any reason, for
+/// example if it would wait for the storage. Then the server makes the blocking call. An export that never
+/// blocks ([`Export::BLOCKS`]), or always blocks, keeps the defaults.
 pub trait TryExport {
     /// [`Export::attributes`].
     fn try_attributes(&self, _file: &FileHandle) -> Option<Attributes> {
@@ -521,7 +521,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// rejected the entry, and the listing stops.
     ///
     /// An entry's cookie is valid as long as the server runs, even if entries are created or removed. With
-    /// `plus`, entries include their file.
+    /// `plus`, entries include their files if available.
     ///
     /// # Errors
     /// [`NfsError::NotDir`], [`NfsError::BadCookie`].

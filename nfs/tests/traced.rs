@@ -24,7 +24,7 @@ fn program(path: &str, log: &Path) -> Command {
     command
 }
 
-/// Ends the server if the test fails.
+/// A server that is killed on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {

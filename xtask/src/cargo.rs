@@ -29,7 +29,6 @@ pub(crate) fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), St
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
 }
 
-/// Returns the target directory.
 pub(crate) fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target: OsString| root.join(target))
 }

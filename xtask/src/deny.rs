@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::{child, tools};
 
-/// Checks the dependencies.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let Some(program) = tools::program(root, "deny", "cargo-deny", &["cargo-deny"]) else { return Ok(()) };
     let deny = |arguments: &[&str], failure| {

@@ -77,7 +77,6 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     })
 }
 
-/// Runs one target.
 fn fuzz(program: &Path, folder: &Path, seeds: &Path, seconds: u64) -> Result<(), String> {
     let name = program.file_name().unwrap_or_default().display();
     let (corpus, found) = (folder.join("corpus").join(name.to_string()), folder.join("found"));

@@ -36,7 +36,6 @@ pub(crate) struct Options {
     no_soak: bool,
 }
 
-/// The deadline of the gate.
 const DEADLINE: Duration = Duration::from_secs(88 * 60);
 /// A long job starts only if it is expected to end before this time.
 const SOAK_MARK: Duration = Duration::from_secs(75 * 60);

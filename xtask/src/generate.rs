@@ -96,7 +96,6 @@ pub mod rpcrdma1;
 pub mod rpcsec_gss;
 ";
 
-/// The URL of the repository.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// The README of a generated crate.
@@ -191,7 +190,6 @@ pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
     Ok(files)
 }
 
-/// Returns the README of a generated crate.
 fn readme(package: &Package, sources: &[&str]) -> String {
     let sources: String = sources
         .iter()

@@ -132,7 +132,7 @@ pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -
     lab(root, KERNEL, &[&["bench"], options].concat())
 }
 
-/// The exit status of the lab's check if a requirement is missing that the lab cannot install.
+/// The exit status of the lab's check if the lab cannot install a missing requirement.
 const UNAVAILABLE: i32 = 3;
 
 /// Prepares the lab. If the lab is unavailable here, records the step as not run and returns false.

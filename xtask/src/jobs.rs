@@ -63,8 +63,8 @@ pub(crate) fn job_names() -> String {
     JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the first job that never ran, or else the job with the oldest run. Considers only jobs that should
-/// finish in the remaining time and are not in `tried`.
+/// Returns the next job, if any: the first job that never ran, or else the job with the oldest run. Considers
+/// only jobs that should finish in the remaining time and are not in `tried`.
 pub(crate) fn next(ledger: &Ledger, left: Duration, tried: &[&str]) -> Option<&'static str> {
     let expected = |job: &Step| ledger.duration(job.name).unwrap_or(Duration::from_secs(job.minutes * 60));
     let fitting = JOBS.iter().filter(|job| expected(job) <= left).map(|job| job.name);

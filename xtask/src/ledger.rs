@@ -12,7 +12,6 @@ use crate::child::print;
 
 /// The path of the ledger in the workspace.
 const FILE: &str = "docs/ledger.tsv";
-/// The first line of the ledger.
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
 /// A run of a job.
@@ -100,18 +99,17 @@ impl Ledger {
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// Returns the number of runs of a job.
     pub(crate) fn runs(&self, job: &str) -> usize {
         self.entries.iter().filter(|entry| entry.job == job).count()
     }
 
-    /// Returns the latest successful run of a job.
+    /// Returns the latest successful run of a job, if any.
     pub(crate) fn last_passed(&self, job: &str) -> Option<&Entry> {
         let passed = self.entries.iter().filter(|entry| entry.job == job && entry.passed);
         passed.max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// Returns the duration of the latest successful run of a job.
+    /// Returns the duration of the latest successful run of a job, if any.
     pub(crate) fn duration(&self, job: &str) -> Option<Duration> {
         self.last_passed(job).map(|entry| Duration::from_secs(entry.seconds))
     }

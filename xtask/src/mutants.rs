@@ -31,11 +31,9 @@ pub(crate) struct Arguments {
     shard: Option<String>,
 }
 
-/// The list of mistakes.
 const LIST: &str = "tests/mutants.toml";
 /// Time limit for the tests of one mistake. A mistake that makes them hang counts as detected.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Time limit for a build.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 /// Time limit for each run of cargo-mutants on a part of the generated mistakes.
 const PART_LIMIT: Duration = Duration::from_secs(3600);

@@ -41,7 +41,6 @@ struct Metadata {
     packages: Vec<Member>,
 }
 
-/// A member of the workspace.
 #[derive(Deserialize)]
 struct Member {
     name: String,
@@ -232,7 +231,6 @@ fn guards(root: &Path) -> Result<BTreeSet<String>, String> {
     Ok(guards.map(|(path, _)| path.to_string_lossy().into_owned()).collect())
 }
 
-/// Returns the files of a package.
 fn files(root: &Path, package: &str) -> Result<BTreeSet<String>, String> {
     let text =
         cargo::output(root, &["package", "--list", "--locked", "--allow-dirty", "--package", package])?;

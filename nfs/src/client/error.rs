@@ -19,7 +19,7 @@ pub enum ClientError {
         "MOUNT is not available on this connection, and {0}; set its port with ?mountport=PORT at the end of the URL"
     )]
     Find(#[from] rpcbind::RpcbindError),
-    /// The port of MOUNT is unknown.
+    /// The server's rpcbind has no registration of MOUNT.
     #[error("{host} has not registered MOUNT; set its port with ?mountport=PORT at the end of the URL")]
     NoMount {
         /// The server.
@@ -91,8 +91,8 @@ impl ClientError {
         matches!(self, ClientError::Status { status, .. } if missing.contains(status))
     }
 
-    /// Returns true if the server was unreachable or did not reply. Then the outcome of the request is
-    /// unknown.
+    /// Returns true if the server or its MOUNT program was not found or did not reply. A call without a reply
+    /// may have been executed.
     #[must_use]
     pub fn is_unreached(&self) -> bool {
         match self {

@@ -21,7 +21,7 @@ use super::{CHUNK_MAX, ClientError, NfsConnection, Remote, RemoteFile, ServerCon
 
 /// Maximum number of attempts to write a source if the server restarts before the COMMIT.
 const ATTEMPTS: u32 = 3;
-/// The timeout of the call that works around a server bug.
+/// The timeout of [`Remote::call_once_more`].
 const WORKAROUND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A SHA-256 digest, displayed in hexadecimal.

@@ -51,8 +51,8 @@ struct Level {
 }
 
 /// Visits everything below a directory, depth first and in the order of names. Does not follow links. To
-/// bound memory, the walk fails if a directory contains itself, levels exceed 512, or listings exceed 256 MiB
-/// in total.
+/// bound memory, the walk fails if a directory contains itself, is more than 512 levels deep, or the listings
+/// on its path exceed 256 MiB in total.
 #[derive(Debug)]
 pub struct Walk<'a> {
     remote: &'a Remote,

@@ -121,8 +121,8 @@ impl Located {
     /// a caller that may execute may read. NFS has no OPEN, so a program that makes its open file read-only
     /// must be able to continue writing (RFC 1813 section 4.4).
     ///
-    /// A server that does not impersonate its callers temporarily widens the mode of its own file. The caller
-    /// must hold the file's lock and must have read `stat` under this lock.
+    /// A server that does not impersonate its callers temporarily widens the mode of its own file. Then the
+    /// calling function must hold the file's lock and must have read `stat` under this lock.
     fn open_content(&self, purpose: Purpose, acting: &ThreadIdentity<'_>) -> Result<OwnedFd, NfsError> {
         let open = || self.open(purpose.flags());
         let opened = open();
@@ -258,8 +258,8 @@ impl DirectoryExport {
     }
 
     /// # Errors
-    /// [`NfsError::BadHandle`] for an invalid handle, [`NfsError::Stale`] for a handle of another directory
-    /// or with another key.
+    /// [`NfsError::BadHandle`] for a handle of the wrong length, [`NfsError::Stale`] for a handle of another
+    /// directory or with a wrong checksum.
     fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), NfsError> {
         let bytes: &[u8; HANDLE] = handle.as_slice().try_into().map_err(|_| NfsError::BadHandle)?;
         let (bytes, sum) = bytes.split_last_chunk().ok_or(NfsError::BadHandle)?;
@@ -292,7 +292,7 @@ impl DirectoryExport {
         }
     }
 
-    /// Opens a file by one of its recorded names.
+    /// Opens the root, or another file by one of its recorded names.
     fn locate_known(&self, key: Key, generation: u64) -> Result<Located, NfsError> {
         let is_it = |Located { stat, .. }: &Located| {
             stat.key == key && stat.generation == generation && self.must_be_served(stat).is_ok()
@@ -305,7 +305,7 @@ impl DirectoryExport {
             let Some(path) = path else { continue };
             match open_at(&self.top, &path, &place.name) {
                 Ok(located) if is_it(&located) => return Ok(located),
-                // The recorded name is outdated: it is unused or belongs to another file.
+                // The recorded name does not refer to the file.
                 Ok(_) | Err(NfsError::NoEnt | NfsError::NotDir | NfsError::Inval) => {}
                 Err(error) => refused = error,
             }
@@ -366,7 +366,7 @@ impl DirectoryExport {
         if is_served { Ok(()) } else { Err(NfsError::Acces) }
     }
 
-    /// Records the name of a file and returns its handle and attributes.
+    /// Records a name of a file, and returns the file's handle and attributes.
     fn record(&self, dir: &Stat, name: &[u8], stat: Stat) -> Found {
         if stat.key != self.root.key {
             self.table.record(stat.key, stat.is(FileKind::Directory), dir.key, name);
@@ -374,8 +374,8 @@ impl DirectoryExport {
         Found { handle: self.handle(&stat), attributes: stat.attributes }
     }
 
-    /// Changes a file or directory with the caller's identity and under its lock. Returns the attributes
-    /// before and after the change.
+    /// Locks a file or directory and changes it with the caller's identity. Returns the result, and the
+    /// attributes before and after the change.
     fn change<T>(
         &self,
         caller: &NfsCaller,

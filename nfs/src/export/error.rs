@@ -40,7 +40,7 @@ pub enum NfsError {
     NotEmpty = 66,
     /// The user's quota is exhausted.
     DQuot = 69,
-    /// The handle is outdated: the file was removed, or the key of the handles changed.
+    /// The handle is outdated. For example, the file was removed, or the key of the handles changed.
     Stale = 70,
     /// The file is on a remote file system.
     Remote = 71,

@@ -86,7 +86,7 @@ impl MemoryExport {
         Ok(Found { handle: self.handle(id), attributes })
     }
 
-    /// Makes a change and returns the attributes before and after it.
+    /// Makes a change. Returns its result, and the attributes before and after the change.
     fn change<T>(
         &self,
         handle: &FileHandle,
@@ -330,7 +330,7 @@ impl Export for MemoryExport {
         if target.len() > PATH_MAX {
             return Outcome { wcc: self.change(dir, |_, _| Ok(())).wcc, result: Err(NfsError::NameTooLong) };
         }
-        // The short path is copied: a reference would keep the whole message buffer.
+        // The short path is copied: a reference would keep the whole message buffer in memory.
         self.make(caller, dir, name, new, |_| Body::Symlink(Bytes::copy_from_slice(target)))
     }
 

@@ -8,9 +8,9 @@ pub mod access_bits {
     pub const READ: u32 = 0x01;
     /// Look up a name.
     pub const LOOKUP: u32 = 0x02;
-    /// Change existing data.
+    /// Change existing data or entries.
     pub const MODIFY: u32 = 0x04;
-    /// Add data.
+    /// Add data or entries.
     pub const EXTEND: u32 = 0x08;
     /// Remove an entry.
     pub const DELETE: u32 = 0x10;
@@ -35,7 +35,7 @@ impl NfsCaller {
     /// The anonymous user, for callers without an identity.
     pub const NOBODY: NfsCaller = NfsCaller { uid: 65_534, gid: 65_534, gids: Vec::new() };
 
-    /// The superuser, with all rights.
+    /// The superuser.
     pub const ROOT: NfsCaller = NfsCaller { uid: 0, gid: 0, gids: Vec::new() };
 
     /// Returns true if the caller is in a group.
@@ -44,7 +44,7 @@ impl NfsCaller {
         self.gid == gid || self.gids.contains(&gid)
     }
 
-    /// Returns the three bits (read 4, write 2, execute 1) that the mode grants to the caller.
+    /// Returns the caller's rights: read 4, write 2, execute 1. Root may always read and write.
     fn bits(&self, attributes: &Attributes) -> u32 {
         if self.uid == 0 {
             let executes = attributes.kind == FileKind::Directory || attributes.mode & 0o111 != 0;

@@ -9,7 +9,6 @@ use crate::export::{
     Attributes, CreateHow, FileHandle, FileKind, FileTime, NfsError, SetAttributes, SetTime, Stability, Wcc,
 };
 
-/// Returns the status of an error.
 pub(super) fn status(error: NfsError) -> Nfsstat3 {
     match error {
         NfsError::Perm => Nfsstat3::Nfs3errPerm,

@@ -21,7 +21,6 @@ const MOUNTS_MAX: usize = 128;
 const NETS_MAX: usize = 1000;
 /// Maximum number of exports in an EXPORT reply.
 const EXPORTS_MAX: usize = 128;
-/// The number of AUTH_NONE.
 const AUTH_NONE: i32 = 0;
 
 /// Handles MOUNT version 3. Directories below an export can be mounted too.
@@ -79,7 +78,6 @@ impl<E: Export> MountHandler<E> {
     }
 }
 
-/// Returns the names in a path.
 fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }

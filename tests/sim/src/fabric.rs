@@ -1,6 +1,6 @@
 //! An in-memory provider under virtual time, for tests and simulations.
 //!
-//! It enforces the rules of RDMA hardware:
+//! The provider enforces the rules of RDMA hardware:
 //!
 //! - A Send needs a posted Receive that is large enough.
 //! - A handle has access rights, bounds and a lifetime.

@@ -332,7 +332,6 @@ impl Run {
     }
 }
 
-/// Tells whether faults may end a connection.
 trait MayClose {
     /// Returns true if these faults may end the connection.
     fn may_close(&self) -> bool;

@@ -206,7 +206,7 @@ fn policy(rng: &mut Rng) -> Policy {
 struct Held {
     connection: u64,
     call: IncomingCall,
-    /// The call's entry in the duplicate-request cache, if the server has one.
+    /// The call's entry in the duplicate-request cache, if the server has a cache.
     ticket: Option<Ticket>,
 }
 
@@ -236,7 +236,6 @@ struct Run {
     waiting: BTreeMap<CallId, Waiting>,
     /// XIDs of completed and cancelled calls, with the number of connections at that time.
     finished_at: BTreeMap<u32, u64>,
-    /// Calls that the server has received and not replied to.
     held: Vec<Held>,
     /// True if the server may restart with an empty cache after the end of a connection.
     restarts: bool,

@@ -121,8 +121,8 @@ pub struct Reply {
     pub invalidated: Option<u32>,
     /// The result.
     pub status: Status,
-    /// The abbreviated results or a decoding error. `None` in the cases of [`Call::arguments`], and if the call
-    /// failed.
+    /// The abbreviated results or a decoding error. `None` if there are no results, the call was rejected,
+    /// the procedure is unknown, or the stored data would exceed a limit.
     pub results: Option<String>,
 }
 

@@ -20,11 +20,9 @@ pub(super) struct PeerMessage {
     pub(super) start: u64,
     /// The time of the last byte.
     pub(super) time: u64,
-    /// The contents.
     pub(super) kind: MessageKind,
 }
 
-/// The kinds of messages.
 #[derive(Clone, Debug)]
 pub(super) enum MessageKind {
     /// The MPA request or reply.

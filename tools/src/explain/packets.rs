@@ -25,7 +25,6 @@ pub enum ReadError {
     Unreadable,
 }
 
-/// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
     /// The time, in nanoseconds since 1970.

@@ -51,7 +51,6 @@ pub(super) enum Classified<'a> {
     UnknownLink(i32),
 }
 
-/// Parses a packet.
 #[must_use]
 pub(super) fn classify<'a>(packet: &Packet<'a>) -> Classified<'a> {
     let data = packet.data;

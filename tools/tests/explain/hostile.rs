@@ -161,7 +161,7 @@ fn one_call(segments: u32, writes: u32) -> Vec<u8> {
     file_of(file.into_iter())
 }
 
-/// Returns the CPU time of this thread in nanoseconds.
+/// Returns the CPU time of this thread in nanoseconds, if available.
 fn computed() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
 }

@@ -30,7 +30,6 @@ pub(crate) fn name(workspace: &Workspace) -> Result<String> {
     Ok(format!("rpcrdma-{}-{}-linux-musl", workspace.version()?, env::consts::ARCH))
 }
 
-/// Returns the path of the archive.
 pub(crate) fn path(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target.join("dist").join(name(workspace)? + ".tar.gz"))
 }

@@ -46,7 +46,6 @@ fn need(program: &str, package: &str) -> Result<()> {
 struct Unpacked<'a> {
     workspace: &'a Workspace,
     archive: &'a Path,
-    /// Scratch space.
     scratch: PathBuf,
     /// The unpacked archive.
     top: PathBuf,

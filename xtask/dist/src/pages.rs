@@ -40,14 +40,12 @@ pub(crate) const SHIPPED: &[Shipped] = &[
     COMPILER,
 ];
 
-/// The package of the compiler.
 const COMPILER: Shipped = Shipped {
     package: "rpcrdma-xdrgen",
     features: &["cli"],
     programs: &[Program { name: "rpcrdma-xdrgen", command: rpcrdma_xdrgen::cli::command }],
 };
 
-/// Returns every program.
 pub(crate) fn programs() -> impl Iterator<Item = &'static Program> {
     SHIPPED.iter().flat_map(|shipped| shipped.programs)
 }

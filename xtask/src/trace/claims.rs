@@ -104,7 +104,7 @@ struct Function {
 }
 
 impl Function {
-    /// Returns the rules that its name and its documentation name, each once.
+    /// Returns the rules that the function's name and documentation name, each once.
     fn ids(&self) -> Vec<String> {
         let mut ids: Vec<String> = named(&self.name).chain(self.tagged()).collect();
         ids.sort();
@@ -112,7 +112,7 @@ impl Function {
         ids
     }
 
-    /// Returns the words after the tag in its documentation.
+    /// Returns the words after [`TAG`] in the function's documentation.
     fn tagged(&self) -> impl Iterator<Item = String> {
         let lines = self.attributes.iter().filter_map(documentation);
         lines.flat_map(|line| {

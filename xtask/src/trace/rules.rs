@@ -37,19 +37,19 @@ pub struct Entry {
 /// The strength of a rule (RFC 2119) in its document.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum Level {
-    /// Also REQUIRED.
+    /// MUST or REQUIRED.
     #[serde(rename = "MUST")]
     Must,
     /// Forbidden.
     #[serde(rename = "MUST NOT")]
     MustNot,
-    /// Also RECOMMENDED.
+    /// SHOULD or RECOMMENDED.
     #[serde(rename = "SHOULD")]
     Should,
     /// Advised against.
     #[serde(rename = "SHOULD NOT")]
     ShouldNot,
-    /// Also OPTIONAL.
+    /// MAY or OPTIONAL.
     #[serde(rename = "MAY")]
     May,
     /// A statement without any of these words.

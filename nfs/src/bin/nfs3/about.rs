@@ -52,7 +52,6 @@ pub(crate) async fn info(url: &Url, report: Report) -> anyhow::Result<()> {
     output::print(|out| about.lines.iter().try_for_each(|(name, value)| writeln!(out, "{name:<12}{value}")))
 }
 
-/// Formats a size with its unit.
 fn bytes(count: impl Into<u64>) -> HumanBytes {
     HumanBytes(count.into())
 }

@@ -223,12 +223,10 @@ impl Part {
         Ok(true)
     }
 
-    /// Returns the length of the data.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Appends data.
     pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
         self.file.write_all(data)?;
         self.sum.update(data);
@@ -262,7 +260,6 @@ impl Part {
         self.version == version(remote)
     }
 
-    /// Returns the digest of the data.
     pub(crate) fn sum(&self) -> Digest {
         self.sum.clone().into()
     }
@@ -277,7 +274,6 @@ impl Part {
         remove(&beside(&self.target, STATE))
     }
 
-    /// Discards the data.
     pub(crate) fn discard(mut self) -> io::Result<()> {
         self.done = true;
         remove(&beside(&self.target, STATE))?;

@@ -10,10 +10,10 @@ use crate::export::{FileKind, FileTime, NfsError, NfsVerifier, SetAttributes, Se
 /// Sets attributes one by one. A failure does not undo earlier changes. The times are set last, since the
 /// other changes modify them.
 ///
-/// The caller must hold the file's lock, or no other caller may know the file.
+/// The calling function must hold the file's lock, unless no other call can know the file.
 ///
 /// # Errors
-/// An error of the system; [`NfsError::Inval`] for invalid numbers.
+/// The errors of [`check`], [`check_mode`], [`Located::must_be_regular`] and the system.
 pub(super) fn set_attributes(
     located: &Located,
     new: &SetAttributes,

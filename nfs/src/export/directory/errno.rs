@@ -39,7 +39,7 @@ impl From<rustix::io::Errno> for NfsError {
             Errno::NODEV => NfsError::NoDev,
             Errno::NOTDIR => NfsError::NotDir,
             Errno::ISDIR => NfsError::IsDir,
-            // A link was found instead of the expected file: links are not followed.
+            // LOOP: the file is a link, and links are not followed.
             Errno::INVAL | Errno::LOOP => NfsError::Inval,
             Errno::FBIG | Errno::OVERFLOW => NfsError::FBig,
             Errno::NOSPC => NfsError::NoSpc,

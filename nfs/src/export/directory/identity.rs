@@ -59,15 +59,15 @@ impl Identities {
         self.own.as_ref().is_none_or(|own| caller.uid == 0 && caller.gid == own.gid.as_raw())
     }
 
-    /// Switches this thread to the caller until the returned value is dropped, if the process can switch.
+    /// Switches this thread to the caller, if needed and possible, until the returned value is dropped.
     ///
     /// # Errors
-    /// [`NfsError::Acces`] for a caller that the system does not accept as a user.
+    /// [`NfsError::Acces`] if the switch fails or the caller has an invalid number.
     pub(super) fn impersonate<'a>(&'a self, caller: &'a NfsCaller) -> Result<ThreadIdentity<'a>, NfsError> {
         let switched = self.own.as_ref().filter(|_| !self.is_as_caller(caller));
         let is_caller = self.own.is_some();
         let acting = ThreadIdentity { switched, is_caller, caller, on_this_thread: PhantomData };
-        // Supplementary groups add no rights to root.
+        // If only the supplementary groups differ, no switch is needed: they add no rights to root.
         if switched.is_none() {
             return Ok(acting);
         }
@@ -164,8 +164,8 @@ impl ThreadIdentity<'_> {
 impl Drop for ThreadIdentity<'_> {
     fn drop(&mut self) {
         let Some(own) = self.switched else { return };
-        // The user is restored first, since only root can restore the groups. If the system is out of memory,
-        // the thread keeps fewer rights and rejects its next caller.
+        // The user is restored first, since only root can restore the groups. If the user cannot be restored,
+        // the thread cannot switch again and rejects other callers.
         let _ = set_thread_res_uid(None, Uid::ROOT, None)
             .and_then(|()| set_thread_res_gid(None, own.gid, None))
             .and_then(|()| set_thread_groups(&own.groups));

@@ -80,7 +80,7 @@ impl HandleKey {
             DirBuilder::new().recursive(true).mode(0o700).create(above)?;
         }
         let mut new = path.as_os_str().to_owned();
-        // The name is unpredictable, and the file must not exist.
+        // The unpredictable name and `create_new` prevent writing through a link of another user.
         new.push(format!(".{:016x}-new", getrandom::u64().map_err(io::Error::other)?));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let made = file.write_all(&self.0).and_then(|()| file.sync_all()).and_then(|()| {

@@ -70,7 +70,6 @@ impl Locks {
         self.shards.get(usize::try_from(self.hash.hash_one(key) % SHARDS as u64).unwrap_or(0))
     }
 
-    /// Locks one file.
     pub(super) fn one(&self, key: Key) -> Option<Held<'_>> {
         Some(self.shard(key)?.hold(key))
     }

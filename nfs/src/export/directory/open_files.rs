@@ -178,7 +178,8 @@ impl OpenFiles {
         Some(file)
     }
 
-    /// Caches a descriptor. A full cache closes the least recently used one.
+    /// Caches a descriptor, unless an equivalent one is cached. A full cache closes the least recently used
+    /// descriptor.
     pub(super) fn keep(
         &self,
         of: &Stat,

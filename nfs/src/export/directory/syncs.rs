@@ -12,7 +12,7 @@ struct Rounds {
     started: u64,
     ended: u64,
     running: bool,
-    /// The last round that failed.
+    /// The last failed round and its error.
     failed: Option<(u64, NfsError)>,
 }
 

@@ -121,9 +121,9 @@ pub(super) struct Tree {
     last_id: u64,
     last_time: FileTime,
     fsid: u64,
-    /// The total length of all contents, in bytes.
+    /// The stored bytes of all files and symbolic links.
     pub(super) held: u64,
-    /// Limits on `held` and on the number of files.
+    /// The maximum of `held`.
     pub(super) bytes_max: u64,
     pub(super) files_max: usize,
 }
@@ -322,7 +322,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns true if `upper` is `lower` or above it. The loop ends at the root.
+    /// Returns true if `upper` is `lower` or above it.
     pub(super) fn is_above(&self, upper: u64, lower: u64) -> bool {
         let mut at = lower;
         for _ in 0..self.nodes.len() {
@@ -389,7 +389,7 @@ impl Tree {
         self.changed(id, now, held)
     }
 
-    /// Updates the totals after a change of a file that held `held_before` bytes.
+    /// Updates a changed file's attributes and the total. `held_before` is its earlier [`Content::held`].
     fn changed(&mut self, id: u64, now: FileTime, held_before: u64) -> Result<(), NfsError> {
         let node = self.node_mut(id)?;
         node.measure();

@@ -98,7 +98,6 @@ impl<'a> TestFile<'a> {
         Ok(())
     }
 
-    /// Removes the file.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
         match self.access {
             Access::Client(file) => self.runtime.block_on(file.remove()),

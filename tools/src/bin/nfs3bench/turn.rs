@@ -16,7 +16,6 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// Returns the name of the procedure.
     pub(crate) fn procedure(self) -> &'static str {
         match self {
             Operation::Getattr => "GETATTR",
