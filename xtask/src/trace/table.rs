@@ -97,8 +97,8 @@ Written by `cargo xtask trace --table` from the files next to it and from the te
 The rules are paraphrased; their documents are authoritative.
 
 - **met**: the code follows the rule, and the named tests fail otherwise.
-- **excepted**: the code deviates from it on purpose.
-- **not applicable**: it does not apply to this project.
+- **excepted**: the code deviates from the rule on purpose.
+- **not applicable**: the rule does not apply to this project.
 - **missing**: the code does not follow the rule yet, or no test verifies it.
 
 | Source | Met | Excepted | Not applicable | Missing |

@@ -302,7 +302,7 @@ mod tests {
         let (stat, used) = files.keep(&kept, 1, None);
         let start = Instant::now();
         while idle.upgrade().is_some() {
-            assert!(start.elapsed() < 10 * IDLE, "it stays open");
+            assert!(start.elapsed() < 10 * IDLE, "the idle descriptor stays open");
             assert!(kept.get(&stat, Purpose::Write, None).is_some());
             sleep(IDLE / 20);
         }
