@@ -344,7 +344,7 @@ fn an_interrupted_get_resumes() {
                 (cut.status.code(), text(&cut.stderr).to_owned())
             };
             assert_eq!(code, Some(1), "{message}");
-            assert!(message.contains("iB); --resume continues"), "{message}");
+            assert!(message.contains("iB) of file; `nfs3 get --resume` continues"), "{message}");
             assert!(!here.join("file").exists());
             let kept = message.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
             assert!(kept > 1_000_000 && fs::metadata(&part).unwrap().len() >= kept);

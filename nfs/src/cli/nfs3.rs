@@ -154,6 +154,11 @@ impl Nfs3Command {
 
 /// How files are copied.
 #[derive(Args, Debug)]
+#[command(
+    mut_arg("transfers", |transfers| transfers.requires("recursive")),
+    mut_arg("include", |include| include.requires("recursive")),
+    mut_arg("exclude", |exclude| exclude.requires("recursive")),
+)]
 #[non_exhaustive]
 pub struct CopyOptions {
     /// Resume an interrupted copy. Existing data is verified, and is copied again if it differs

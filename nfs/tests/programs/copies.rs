@@ -45,6 +45,13 @@ fn output_can_be_quiet_or_json() {
         (&line["name"], &line["kind"], &line["size"]),
         (&"a \"b\"".into(), &"file".into(), &(3 << 20).into())
     );
+    let quiet = nfs3(here, &["--json", "-q", "ls", &daemon.url]);
+    assert_eq!(succeeds(&quiet), succeeds(&listed));
+    for option in ["--include=a", "--exclude=a", "--transfers=2"] {
+        let refused = nfs3(here, &["get", option, &url, "copy"]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains("--recursive"), "{refused:?}");
+    }
     let info = nfs3(here, &["info", "--json", &url]);
     let line: serde_json::Value = serde_json::from_str(succeeds(&info)).unwrap();
     assert_eq!((&line["export"], &line["transport"]), (&"/".into(), &"rdma".into()));
@@ -249,7 +256,7 @@ fn capturing_tcp_or_a_device_causes_a_warning() {
 /// Interrupts the program once it is ready and `silence` has stopped its server. Returns its output.
 /// The program must not wait for its outstanding calls, which time out after 60 s.
 fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn()) -> Output {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while !ready() {
         assert!(Instant::now() < deadline, "not ready");
@@ -258,8 +265,15 @@ fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn(
     silence();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let began = Instant::now();
+    // Nobody reads the output of the program before it ends.
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(30) {
+            child.kill().unwrap();
+            panic!("an interrupted program has not ended after 30 s");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let output = child.wait_with_output().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     output
 }
@@ -284,8 +298,15 @@ fn an_interrupted_run_ends_promptly_and_keeps_its_results() {
     let has_data = || fs::metadata(&part).is_ok_and(|part| part.len() > 8 << 20);
     let output = interrupted(command, has_data, || signal(Signal::STOP));
     signal(Signal::CONT);
-    assert!(text(&output.stderr).contains("iB); --resume continues"), "{output:?}");
+    let kept = "iB) of file; `nfs3 get --resume` continues";
+    assert!(text(&output.stderr).contains(kept), "{output:?}");
     assert!(part.exists() && here.path().join("file.nfs3-state").exists());
+
+    // The program is blocked by a pipe that nobody reads.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
+    command.args(["cat", &format!("{}/file", daemon.url)]);
+    let began = Instant::now();
+    interrupted(command, || began.elapsed() > Duration::from_secs(1), || ());
     daemon.stop(Signal::TERM);
 }
 

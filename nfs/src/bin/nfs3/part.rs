@@ -22,6 +22,7 @@ use rustix::process::{geteuid, umask};
 use sha2::{Digest as _, Sha256};
 
 use crate::report::warn;
+use crate::show;
 
 /// Bytes between updates of the state.
 const STEP: u64 = 64 << 20;
@@ -293,7 +294,9 @@ impl Drop for Part {
             let _ = remove(&beside(&self.target, STATE)).and(remove(&beside(&self.target, DATA)));
         } else if self.save_state(|_| Ok(())).is_ok() {
             let kept = HumanBytes(self.length);
-            warn(format_args!("kept {} bytes ({kept}); --resume continues", self.length));
+            let file = show::text(self.target.as_os_str().as_bytes());
+            let length = self.length;
+            warn(format_args!("kept {length} bytes ({kept}) of {file}; `nfs3 get --resume` continues"));
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn warn(what: impl fmt::Display) {
 /// The output options.
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
-    /// Print no progress, no names of copied files and no JSON.
+    /// Print no progress and no names of copied files.
     pub(crate) quiet: bool,
     /// Print one JSON object per file or line.
     pub(crate) json: bool,
@@ -45,9 +45,6 @@ impl Report {
 
     /// Prints an object on its own line.
     pub(crate) fn object(self, object: &Value) -> anyhow::Result<()> {
-        if self.quiet {
-            return Ok(());
-        }
         print(|out| writeln!(out, "{}", output::escaped_json(&object.to_string())))
     }
 
