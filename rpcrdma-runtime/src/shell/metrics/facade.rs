@@ -10,6 +10,19 @@ static ENABLED: AtomicBool = AtomicBool::new(false);
 /// Starts to report metrics to the recorder of the crate `metrics`. Call this function after the recorder is
 /// installed and before clients and servers are created. Metrics are disabled by default because they
 /// allocate memory for each call.
+///
+/// `docs/nfs.md` lists the metrics of servers. The metrics of clients are:
+///
+/// - `rpcrdma_client_call_duration_seconds`, a histogram of the times from call to reply, with the labels
+///   `program`, `version` and `procedure`;
+/// - `rpcrdma_client_failures_total`: failed calls; the label `kind` is a field of
+///   [`Failures`](crate::Failures);
+/// - `rpcrdma_client_bytes_total`, with the `kind` `call_inline`, `reply_inline`, `rdma_read` or
+///   `rdma_write`;
+/// - `rpcrdma_client_credits`: the credits that servers grant;
+/// - `rpcrdma_client_waits_total`, with the `kind` `credit`: calls that waited for a credit;
+/// - `rpcrdma_client_sessions_total`, with the `kind` `connections`, `failed_attempts`, `retransmissions` or
+///   `timeouts`.
 pub fn enable_metrics() {
     ENABLED.store(true, Ordering::Relaxed);
 }
