@@ -70,6 +70,10 @@ fn output_can_be_quiet_or_json() {
         assert_eq!(succeeds(&nfs3(here, arguments)), "");
     }
     assert_eq!(files(&served.path().join("synced")), ["a \"b\""]);
+    std::os::unix::fs::symlink("tree", here.join("link")).unwrap();
+    succeeds(&nfs3(here, &["sync", "link", &format!("{}/linked", daemon.url)]));
+    assert!(!served.path().join("linked").is_symlink());
+    assert_eq!(files(&served.path().join("linked")), ["a \"b\""]);
     for tree in
         [&["--json", "get", "-r", &daemon.url, "second"][..], &["put", "--json", "-r", "tree", &daemon.url]]
     {

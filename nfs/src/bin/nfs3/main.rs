@@ -45,12 +45,12 @@ fn main() -> ExitCode {
 }
 
 /// Runs a command until it ends or the user interrupts it. Then drops all tasks, and waits at most
-/// [`output::SHUTDOWN`] for their threads. The command runs on another thread, because it may be blocked by
-/// a file or by standard output.
+/// [`output::SHUTDOWN`] for their threads. A runtime of its own waits for the interrupt, because a file or
+/// standard output may block the threads of the command.
 fn until_interrupted(run: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let running = runtime.spawn(run);
-    let done = runtime.block_on(async {
+    let done = tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(async {
         tokio::select! {
             done = running => done.map_err(Into::into).and_then(|done| done),
             interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Into::into).and(Err(Interrupted.into())),

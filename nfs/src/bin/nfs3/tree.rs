@@ -345,6 +345,8 @@ pub(crate) async fn sync(from: &Location, to: &Location, plan: &Plan) -> anyhow:
             if !fs::metadata(from).with_context(|| from.display().to_string())?.is_dir() {
                 bail!("{}: is not a directory", from.display());
             }
+            // The directory is copied, not a link to it.
+            let from = if from.is_symlink() { &from.canonicalize()? } else { from };
             put(from, url, false, true, plan).await
         }
         _ => bail!("sync needs one local directory and one URL"),
