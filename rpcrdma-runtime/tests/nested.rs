@@ -100,7 +100,7 @@ fn check_all_sinks<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]
     let mut plain = Plain(Vec::new());
     value.encode(&mut plain as &mut dyn Sink).unwrap();
     assert_eq!(plain.0, wire);
-    // Reused memory has spare capacity; this small buffer must grow.
+    // In the first pass the writer grows. In the second pass it reuses memory with spare capacity.
     let mut writer = Writer::with_capacity(8);
     for _ in 0..2 {
         writer.clear();

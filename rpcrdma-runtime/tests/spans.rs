@@ -15,7 +15,7 @@ use rpcrdma_runtime::{TcpClient, TcpClientOptions, TcpOptions};
 use tokio::task::JoinHandle;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use echo::{EchoBlob, EchoNames, EchoServer, EchoSleep, Names, Narrow, blob};
+use echo::{EchoBlob, EchoNames, EchoServer, EchoSleep, EchoWide, Names, Narrow, blob};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -117,6 +117,27 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     assert!(warning.contains("limit 5000 (TcpOptions::max_record)"), "{warning}");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "2"]);
     assert!(warning.contains("127.0.0.1:"), "{warning}");
+    serving.abort();
+}
+
+/// Servers on both transports log why results cannot be encoded. The client only learns that the call failed.
+#[tokio::test]
+async fn a_warning_explains_results_beyond_their_bound() {
+    let log = log();
+    let (addresses, serving) = serve_both().await;
+    let clients =
+        (Client::connect(addresses[0]).await.unwrap(), TcpClient::connect(addresses[1]).await.unwrap());
+    assert_eq!(clients.0.call::<EchoWide>(&8).await.unwrap(), "nnnnnnnn".into());
+    // No other test uses these lengths.
+    clients.0.call::<EchoWide>(&1009).await.unwrap_err();
+    let warning = log.warning("the results of a handler cannot be encoded: ");
+    assert!(warning.contains("1009") && warning.contains("127.0.0.1:"), "{warning}");
+    assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "4"]);
+    // The same peer has caused a warning of this kind, so this one is logged at DEBUG.
+    clients.1.call::<EchoWide>(&1010).await.unwrap_err();
+    let text = log.text();
+    let line = text.lines().find(|line| line.contains("cannot be encoded") && line.contains("1010"));
+    assert!(line.is_some_and(|line| attribute(line, "procedure") == "4"), "{text}");
     serving.abort();
 }
 
@@ -234,6 +255,7 @@ async fn spans_of_calls_that_wait_or_fail_end_with_them() {
     let error = client.call::<Narrow>(&names).await.unwrap_err().to_string();
     let [failed, refused] = spans_of(&log, Narrow::NUMBER, address);
     assert!(failed.contains(&format!("exception.message={error}")), "{failed}");
+    assert!(failed.contains(r#"otel.status_code="ERROR""#), "{failed}");
     assert!(!refused.contains("rpcrdma.inline_bytes"), "{refused}");
     serving.abort();
 }

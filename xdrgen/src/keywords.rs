@@ -1,4 +1,4 @@
-//! The keywords that begin definitions, for extraction and parsing.
+//! The keywords of XDR, and the detection of lines that begin definitions. Used by extraction and parsing.
 
 /// The keywords with which a definition begins.
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];

@@ -92,7 +92,7 @@ fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     let none = String::new;
     let expected = [(Kind::Flag, none()), (Kind::Constant, none()), (Kind::Constant, none())];
     assert_eq!(additions(both, &free), expected);
-    // Consecutive numbers are not flags.
+    // A member with several bits, such as 3, is a flag only if its name contains `FLAG`.
     let counted = "enum sorts { ONE = 1, TWO = 2 };\n";
     let more = "enum sorts { ONE = 1, TWO = 2, THREE = 3 };\n";
     assert_eq!(additions(counted, more), [(Kind::Constant, "sorts".to_owned())]);

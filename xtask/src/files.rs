@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns all files below a directory, sorted, except those of cargo and git. A missing or unreadable
-/// directory has no files.
+/// Returns all files below a directory, sorted, except those in `.git` and in build directories. A missing or
+/// unreadable directory has no files.
 ///
 /// # Errors
 /// Returns the system's error for an entry, with its path.

@@ -320,7 +320,10 @@ where
 {
     let decoded = Args::decode(&mut args).and_then(|decoded| args.finish().map(|()| decoded));
     let result = call(decoded.map_err(|_| Reject::GarbageArguments)?).await?;
-    result.encode(reply).map_err(|_| Reject::SystemError)
+    result.encode(reply).map_err(|error| {
+        reply.fail(error);
+        Reject::SystemError
+    })
 }
 
 #[cfg(test)]

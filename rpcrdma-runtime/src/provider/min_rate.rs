@@ -16,7 +16,8 @@ pub struct MinRate {
 }
 
 impl MinRate {
-    /// Returns a rate in octets per second, averaged over at least 10 s. A rate of 0 allows any peer.
+    /// Returns a check for a minimum rate in octets per second, averaged over at least 10 s. With a rate of 0
+    /// the check never fails.
     #[must_use]
     pub fn new(rate: u64) -> Self {
         MinRate { rate, start: None }

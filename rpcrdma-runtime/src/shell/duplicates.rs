@@ -177,7 +177,7 @@ impl DuplicateCache {
             (CacheLookup::Run(ticket), _) => Lookup::New(ticket),
             (CacheLookup::Joined { .. }, Some(answer)) => Lookup::Running(answer),
             (CacheLookup::Kept(_, message), _) => {
-                Lookup::Answered(RpcReply { status: ReplyHeader::Success, message })
+                Lookup::Answered(RpcReply { status: ReplyHeader::Success, message, failure: None })
             }
             (CacheLookup::Uncached(_) | CacheLookup::Joined { .. }, _) => Lookup::Uncached,
         })
@@ -244,7 +244,7 @@ mod tests {
         };
         let Some(Lookup::New(ticket)) = begin(1000) else { panic!("a new call") };
         let message = Message::unreduced(vec![0; 24].into());
-        cache.finish(ticket, true, Some(&RpcReply { status: ReplyHeader::Success, message }));
+        cache.finish(ticket, true, Some(&RpcReply { status: ReplyHeader::Success, message, failure: None }));
         assert!(matches!(begin(1001), Some(Lookup::Answered(_))));
         assert!(matches!(begin(1024), Some(Lookup::New(_))));
     }

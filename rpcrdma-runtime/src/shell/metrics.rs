@@ -29,7 +29,7 @@ pub(super) fn bytes(metric: &'static str, traffic: &TrafficCounts) {
     count(metric, kinds, [call_bytes, reply_bytes, read_bytes, written_bytes]);
 }
 
-/// Adds bytes to the memory that servers hold for calls and replies, or subtracts them if `sign` is -1.
+/// Adds bytes to the gauge of the memory for calls and replies, or subtracts them if `sign` is -1.
 pub(super) fn memory(bytes: u64, sign: f64) {
     if is_enabled() {
         add("rpcrdma_server_memory_bytes", sign * number(bytes));

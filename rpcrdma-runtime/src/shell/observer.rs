@@ -89,6 +89,7 @@ pub(super) async fn observed<Q: Procedure>(
             debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered");
         }
         Err(error) => {
+            span.record("otel.status_code", "ERROR");
             span.record("exception.message", tracing::field::display(error));
             debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed");
         }

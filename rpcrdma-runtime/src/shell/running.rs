@@ -203,8 +203,13 @@ fn poll<F: Future<Output = Reply>>(
     cx: &mut Context<'_>,
 ) -> Poll<Reply> {
     let Some(call) = call.as_mut().as_pin_mut() else { return Poll::Ready(None) };
-    catch_unwind(AssertUnwindSafe(|| call.poll(cx))).unwrap_or_else(|_| {
+    let polled = catch_unwind(AssertUnwindSafe(|| call.poll(cx))).unwrap_or_else(|_| {
         warnings.log(Kind::Panic, info.into(), "a handler panicked");
         Poll::Ready(RpcReply::reject(info.xid, Reject::SystemError))
-    })
+    });
+    if let Poll::Ready(Some(RpcReply { failure: Some(error), .. })) = &polled {
+        let what = format_args!("the results of a handler cannot be encoded: {error}");
+        warnings.log(Kind::InvalidResults, info.into(), what);
+    }
+    polled
 }

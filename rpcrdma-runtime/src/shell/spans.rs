@@ -40,6 +40,7 @@ pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
         rpcrdma.inline_bytes = Empty,
         rpcrdma.rdma_bytes = Empty,
         rpcrdma.chunks = Empty,
+        otel.status_code = Empty,
         exception.message = Empty,
     )
 }

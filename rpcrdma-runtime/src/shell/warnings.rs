@@ -38,6 +38,8 @@ pub(super) enum Kind {
     RecordTooLong,
     /// A handler panicked.
     Panic,
+    /// The results of a handler cannot be encoded, for example because they exceed a bound.
+    InvalidResults,
 }
 
 /// The call that a warning concerns, as far as it is known.

@@ -152,19 +152,36 @@ pub struct Reducer {
     /// Bytes moved out of the stream, including padding.
     taken: u64,
     min_item: usize,
+    /// Why the results of a call could not be encoded.
+    failure: Option<Error>,
 }
 
 impl Reducer {
     /// Creates a reducer that moves out items of at least `min_item` bytes, but never empty items.
     #[must_use]
     pub fn new(min_item: usize) -> Self {
-        Reducer { stream: spare::buffer(), items: Vec::new(), taken: 0, min_item: min_item.max(1) }
+        Reducer {
+            stream: spare::buffer(),
+            items: Vec::new(),
+            taken: 0,
+            min_item: min_item.max(1),
+            failure: None,
+        }
     }
 
     /// Creates a reducer that keeps all items in the stream.
     #[must_use]
     pub fn disabled() -> Self {
         Reducer::new(usize::MAX)
+    }
+
+    /// Records why the results of a call cannot be encoded.
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.failure = Some(error);
+    }
+
+    pub(crate) fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
     }
 
     /// Truncates the unreduced stream to its first `len` bytes. Removes items that start at or after `len`.

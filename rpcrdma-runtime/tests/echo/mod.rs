@@ -6,7 +6,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use rpcrdma_runtime::program::{Binding, CallContext, Procedure, Program, Reject, ReplyBounds, Service};
+use rpcrdma_runtime::program::{
+    Binding, CallContext, Procedure, Program, Reject, ReplyBounds, Service, answer,
+};
 use rpcrdma_runtime::xdr::{Decode, Encode, Opaque, Reader, Reducer, Xdr, XdrString};
 
 #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -29,7 +31,7 @@ impl Program for Echo {
     const VERSION: u32 = 1;
     const NAME: &'static str = "ECHO";
     const PROCEDURES: &'static [(u32, &'static str)] =
-        &[(1, "ECHO_BLOB"), (2, "ECHO_NAMES"), (3, "ECHO_SLEEP"), (9, "ECHO_MEASURE")];
+        &[(1, "ECHO_BLOB"), (2, "ECHO_NAMES"), (3, "ECHO_SLEEP"), (4, "ECHO_WIDE"), (9, "ECHO_MEASURE")];
 }
 
 impl Binding for Echo {
@@ -82,6 +84,17 @@ impl Procedure for Narrow {
     }
 }
 
+/// Returns a text of the given length, which its type limits to 8 bytes.
+pub struct EchoWide;
+
+impl Procedure for EchoWide {
+    type Program = Echo;
+    type Args = u32;
+    type Res = XdrString<8>;
+    const NUMBER: u32 = 4;
+    const NAME: &'static str = "ECHO_WIDE";
+}
+
 pub struct EchoSleep;
 
 impl Procedure for EchoSleep {
@@ -132,6 +145,10 @@ impl Service for EchoServer {
                     tokio::time::sleep(Duration::from_millis(u64::from(millis))).await;
                     assert_ne!(millis, 13, "this handler panics");
                     millis.encode(reply).map_err(failed)
+                }
+                4 => {
+                    let text = async |len: u32| Ok("n".repeat(len as usize).as_str().into());
+                    answer::<u32, XdrString<8>, _, _>(args, reply, text).await
                 }
                 _ => Err(Reject::ProcedureUnavailable),
             }

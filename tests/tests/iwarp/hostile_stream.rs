@@ -1,4 +1,4 @@
-//! H12 and H40 to H61: input from a peer on an established connection.
+//! Hostile input from a peer on an established connection.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

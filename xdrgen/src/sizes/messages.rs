@@ -46,8 +46,8 @@ const TRANSPORT: u64 = 28;
 const CHUNK: u64 = 24;
 /// The length of a Reply chunk of one segment in the header.
 const REPLY_CHUNK: u64 = 20;
-/// The length of an RPC call's header without the credential's body. The verifier of a call is AUTH_NONE
-/// (RFC 5531 section 9).
+/// The length of an RPC call's header without the credential's body (RFC 5531 section 9), with an empty
+/// verifier. The verifier of an RPCSEC_GSS call is not included.
 const CALL: u64 = 40;
 /// The length of an RPC reply's header without the verifier's body.
 const REPLY: u64 = 24;

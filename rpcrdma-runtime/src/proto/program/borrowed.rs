@@ -215,8 +215,13 @@ impl<'r, Q: BorrowedProcedure> Answer<'r, Q> {
     /// # Errors
     /// [`Reject::SystemError`] if the result cannot be encoded.
     pub fn with(self, result: &Q::Res<'_>) -> Result<Answered, Reject> {
-        result.encode(self.reply).map_err(|_| Reject::SystemError)?;
-        Ok(Answered(()))
+        match result.encode(self.reply) {
+            Ok(()) => Ok(Answered(())),
+            Err(error) => {
+                self.reply.fail(error);
+                Err(Reject::SystemError)
+            }
+        }
     }
 }
 

@@ -135,13 +135,15 @@ pub struct RpcReply {
     pub status: ReplyHeader,
     /// The header with the verifier, followed by the results if the status is [`ReplyHeader::Success`].
     pub message: Message,
+    /// Why the results could not be encoded, if this is the reason of the status.
+    pub failure: Option<Error>,
 }
 
 impl RpcReply {
     /// Creates the reply to a successful call. `results` must start with the header of the reply.
     #[must_use]
     pub fn success(results: Reducer) -> Self {
-        RpcReply { status: ReplyHeader::Success, message: results.into_message() }
+        RpcReply { status: ReplyHeader::Success, message: results.into_message(), failure: None }
     }
 
     /// Creates a reply without results. Returns `None` if the verifier exceeds its bounds.
@@ -149,7 +151,7 @@ impl RpcReply {
     pub fn without_results(xid: u32, status: ReplyHeader, verifier: &Verifier) -> Option<Self> {
         let mut reply = Reducer::disabled();
         status.encode_verified(xid, verifier, &mut reply).ok()?;
-        Some(RpcReply { status, message: reply.into_message() })
+        Some(RpcReply { status, message: reply.into_message(), failure: None })
     }
 
     /// Creates the reply to a rejected call, with the verifier of AUTH_NONE. Always returns `Some`.

@@ -114,12 +114,14 @@ async fn run(
     let origin = Origin { extensions: origin.extensions.with(caller), ..origin };
     let call_context = CallContext::new(&mut call, origin);
     let rejected = |reject| RpcReply::without_results(xid, ReplyHeader::Rejected(reject), verifier);
+    let failed =
+        |reject, mut reply: Reducer| Some(RpcReply { failure: reply.take_failure(), ..rejected(reject)? });
     if *protection == GssService::None {
         let mut reply = Reducer::new(1);
         ReplyHeader::Success.encode_verified(xid, verifier, &mut reply).ok()?;
         return match service.dispatch(&call_context, call.args(), &mut reply).await {
             Ok(()) => Some(RpcReply::success(reply)),
-            Err(reject) => rejected(reject),
+            Err(reject) => failed(reject, reply),
         };
     }
     let Ok(args) = body::unprotect(&**context, *protection, *sequence, call.args()) else {
@@ -127,7 +129,7 @@ async fn run(
     };
     let mut results = body::new(*sequence).ok()?;
     if let Err(reject) = service.dispatch(&call_context, Reader::from_bytes(&args), &mut results).await {
-        return rejected(reject);
+        return failed(reject, results);
     }
     let mut reply = Reducer::disabled();
     ReplyHeader::Success.encode_verified(xid, verifier, &mut reply).ok()?;
