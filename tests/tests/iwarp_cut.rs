@@ -255,7 +255,7 @@ impl Conversation {
         }
     }
 
-    /// Runs both peers and the network once. Returns false if there was no progress.
+    /// Runs both peers and the network once. Returns false if nothing changed.
     fn step(&mut self) -> bool {
         let Some(mut streams) = self.streams.take() else { return self.poll_events() };
         let mut moved = self.exchange(&mut streams);
@@ -283,7 +283,7 @@ impl Conversation {
         self.poll_events() || moved
     }
 
-    /// Moves actions and completions between the engines and the streams. Returns false if there are none.
+    /// Moves actions and completions between the engines and the streams. Returns false if nothing was moved.
     fn exchange(&mut self, streams: &mut [Stream; 2]) -> bool {
         let [left, right] = streams;
         let mut moved = false;
@@ -314,7 +314,7 @@ impl Conversation {
         moved
     }
 
-    /// Processes the events of the engines. Returns false if there are none.
+    /// Processes the events of the engines. Returns false if no event was pending.
     fn poll_events(&mut self) -> bool {
         let mut found = false;
         self.session.process_events(NOW);

@@ -306,7 +306,7 @@ fn an_interrupted_run_ends_promptly_and_keeps_its_results() {
     assert!(text(&output.stderr).contains(kept), "{output:?}");
     assert!(part.exists() && here.path().join("file.nfs3-state").exists());
 
-    // The program is blocked by a pipe that nobody reads.
+    // The program waits because nothing reads its output.
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
     command.args(["cat", &format!("{}/file", daemon.url)]);
     let began = Instant::now();

@@ -57,7 +57,8 @@ impl WaitingCalls {
         self.small.drain(..).chain(self.large.drain(..)).map(|(call, _)| call)
     }
 
-    /// Waits for memory for the next call, and removes the call. Pending while there is no call. Cancel safe.
+    /// Waits for memory for the next call, and removes the call. Pending until a call waits for memory.
+    /// Cancel safe.
     async fn acquire(&mut self, account: &Arc<Account>) -> Option<(CallKey, CallMemory)> {
         let next = self.large.front().map_or(0, |(_, bytes)| *bytes);
         tokio::select! {

@@ -100,7 +100,7 @@ impl Slots {
     }
 
     /// Waits for a slot for a connection from this address. If no slot is free, closes the connection that
-    /// has been idle longest, for at least [`GRACE`]. If there is none, closes a connection of the owner with
+    /// has been idle longest, for at least [`GRACE`]. If none has been, closes a connection of the owner with
     /// the most connections.
     ///
     /// Returns `None` if the owner of the new connection has reached its limit, or if a connection may be

@@ -180,8 +180,8 @@ impl Reducer {
         self.failure = Some(error);
     }
 
-    pub(crate) fn take_failure(&mut self) -> Option<Error> {
-        self.failure.take()
+    pub(crate) fn into_failure(self) -> Option<Error> {
+        self.failure
     }
 
     /// Truncates the unreduced stream to its first `len` bytes. Removes items that start at or after `len`.

@@ -285,7 +285,7 @@ impl Lab {
         self.cache.join("run/up/state")
     }
 
-    /// Returns the running guest that `up` booted. Fails if there is none.
+    /// Returns the running guest that `up` booted. Fails if no guest is running.
     fn running(&self) -> Result<Machine, String> {
         let none = || "no guest is running; `cargo xtask lab up` boots one".to_owned();
         let state = fs::read_to_string(self.state()).map_err(|_| none())?;

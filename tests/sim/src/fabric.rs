@@ -167,7 +167,7 @@ impl Fabric {
         (fabric, ends.0, ends.1)
     }
 
-    /// Runs the next event. Returns false if there is none.
+    /// Runs the next event. Returns false if no event is left.
     pub fn advance(&self) -> bool {
         self.with(Net::advance)
     }

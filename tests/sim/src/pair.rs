@@ -155,7 +155,7 @@ impl Pair {
         pair
     }
 
-    /// Settles the engines and runs the next event. Returns false if there is none.
+    /// Settles the engines and runs the next event. Returns false if no event is left.
     pub fn step(&mut self) -> bool {
         self.settle();
         self.fabric.advance()

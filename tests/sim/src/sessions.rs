@@ -283,7 +283,7 @@ impl Run {
         Time(self.began + self.session.requester().map_or(Duration::ZERO, |pair| pair.fabric.now()))
     }
 
-    /// Runs the connection's next event. Returns false if there is none.
+    /// Runs the connection's next event. Returns false if no event is left.
     fn step(&mut self) -> bool {
         let moved = self.session.requester_mut().is_some_and(|pair| {
             change_grant(pair, &mut self.rng);
@@ -328,7 +328,7 @@ impl Run {
             self.session.requester().map_or(LostWork::default(), |pair| pair.fabric.lost_work());
     }
 
-    /// Advances time to the session's next timeout. Returns false if there is none.
+    /// Advances time to the session's next timeout. Returns false if the session has no timeout.
     fn wait(&mut self) -> bool {
         let Some(at) = self.session.poll_timeout() else { return false };
         self.began += at.since(self.now());

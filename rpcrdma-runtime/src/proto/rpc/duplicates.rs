@@ -271,7 +271,7 @@ impl<W> Duplicates<W> {
         }
     }
 
-    /// Removes the reply with this last use. Returns false if there is none.
+    /// Removes the reply with this last use. Returns false if no reply has it.
     fn evict(&mut self, used: Option<u64>) -> bool {
         let Some(number) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
         if let Some((call, Entry::Cached(cached))) = self.entries.remove(number) {

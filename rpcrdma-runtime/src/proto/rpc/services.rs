@@ -120,9 +120,7 @@ impl Services {
         let context = CallContext::new(&mut call, origin);
         match service.dispatch(&context, call.args(), &mut reply).await {
             Ok(()) => Some(RpcReply::success(reply)),
-            Err(reject) => {
-                RpcReply { failure: reply.take_failure(), ..RpcReply::reject(xid, reject)? }.into()
-            }
+            Err(reject) => RpcReply::rejected(xid, reject, &Verifier::default(), reply),
         }
     }
 

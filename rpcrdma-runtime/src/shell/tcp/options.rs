@@ -124,7 +124,7 @@ pub struct TcpServerOptions {
     /// may call its client is never idle.
     ///
     /// If [`max_connections`](Self::max_connections) is reached, the server closes the connection that has
-    /// been idle longest, if it has been idle for at least a second. If there is none, the server closes the
+    /// been idle longest, if it has been idle for at least a second. If none has been, the server closes the
     /// least recently active connection of the address or prefix with the most connections. That address must
     /// have at least two connections more than the address of the new connection. If not, the server closes
     /// the new connection. If no address has two connections, new connections instead wait to be accepted.

@@ -154,6 +154,13 @@ impl RpcReply {
         Some(RpcReply { status, message: reply.into_message(), failure: None })
     }
 
+    /// Creates the reply to a call that a handler rejected, with the failure that `results` recorded. Returns
+    /// `None` if the verifier exceeds its bounds.
+    pub(crate) fn rejected(xid: u32, reject: Reject, verifier: &Verifier, results: Reducer) -> Option<Self> {
+        let reply = RpcReply::without_results(xid, ReplyHeader::Rejected(reject), verifier)?;
+        Some(RpcReply { failure: results.into_failure(), ..reply })
+    }
+
     /// Creates the reply to a rejected call, with the verifier of AUTH_NONE. Always returns `Some`.
     #[must_use]
     pub fn reject(xid: u32, reject: Reject) -> Option<Self> {

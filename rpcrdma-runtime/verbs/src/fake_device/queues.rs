@@ -30,7 +30,8 @@ impl Signal {
         self.writer.write_all(&[1]).expect("room in the pipe");
     }
 
-    /// Consumes one octet. If there is none, returns the error number; a blocking descriptor blocks instead.
+    /// Consumes one octet. If no octet is available, returns the error number; a blocking
+    /// descriptor blocks instead.
     pub(super) fn clear(&mut self) -> Result<(), c_int> {
         self.reader.read_exact(&mut [0]).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
     }

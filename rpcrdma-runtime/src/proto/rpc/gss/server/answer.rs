@@ -114,8 +114,7 @@ async fn run(
     let origin = Origin { extensions: origin.extensions.with(caller), ..origin };
     let call_context = CallContext::new(&mut call, origin);
     let rejected = |reject| RpcReply::without_results(xid, ReplyHeader::Rejected(reject), verifier);
-    let failed =
-        |reject, mut reply: Reducer| Some(RpcReply { failure: reply.take_failure(), ..rejected(reject)? });
+    let failed = |reject, results| RpcReply::rejected(xid, reject, verifier, results);
     if *protection == GssService::None {
         let mut reply = Reducer::new(1);
         ReplyHeader::Success.encode_verified(xid, verifier, &mut reply).ok()?;
