@@ -215,16 +215,26 @@ fn capture_of(mut payloads: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A runtime on the current thread, with a server of [`Recorder`] over TCP.
-static RUNTIME: LazyLock<(Mutex<Runtime>, SocketAddr)> = LazyLock::new(|| {
+/// What the inputs share. With a new listener for each input, a run would use up all ports: the port of a
+/// closed connection stays in use for a minute (TIME_WAIT).
+struct Shared {
+    /// Runs on the current thread.
+    runtime: Mutex<Runtime>,
+    /// The address of a server of [`Recorder`] over TCP.
+    server: SocketAddr,
+    /// Accepts the connections of clients over TCP.
+    listener: TcpListener,
+}
+
+static SHARED: LazyLock<Shared> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let address = runtime.block_on(async {
+    let (server, listener) = runtime.block_on(async {
         let server = TcpServer::bind("127.0.0.1:0").await.expect("a port").service(Recorder::default());
         let address = server.local_addr().expect("a local address");
         tokio::spawn(server.run(std::future::pending()));
-        address
+        (address, TcpListener::bind("127.0.0.1:0").await.expect("a port"))
     });
-    (Mutex::new(runtime), address)
+    Shared { runtime: Mutex::new(runtime), server, listener }
 });
 
 /// The time after which a call or a connection counts as hanging.
@@ -234,14 +244,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// calls. The connection and every call must end, and the server's replies must be valid records.
 pub(crate) fn tcp(data: &[u8]) {
     let Some((first, stream)) = data.split_first() else { return };
-    let (runtime, address) = &*RUNTIME;
+    let Shared { runtime, server, listener } = &*SHARED;
     let runtime = runtime.lock().expect("no panic");
     runtime.block_on(async {
         let tested = async {
             match first % 3 {
-                0 => server_over_tcp(*address, stream).await,
+                0 => server_over_tcp(*server, stream).await,
                 1 => {
-                    client_over_tcp(stream, |client| async move {
+                    client_over_tcp(listener, stream, |client| async move {
                         let nfs = nfs_v3::Client(client);
                         let _ =
                             nfs.read(&Read3Args { file: NfsFh3::default(), offset: 0, count: 4096 }).await;
@@ -249,7 +259,7 @@ pub(crate) fn tcp(data: &[u8]) {
                     .await
                 }
                 _ => {
-                    client_over_tcp(stream, |client| async move {
+                    client_over_tcp(listener, stream, |client| async move {
                         let found = Rpcbind::over(client).lookup(100_003, 3, Netid::Rdma).await;
                         assert!(!matches!(found, Ok(Some(address)) if address.port() == 0));
                     })
@@ -279,10 +289,10 @@ async fn server_over_tcp(address: SocketAddr, stream: &[u8]) {
 /// Makes calls to a server that replies to the first call with the stream and closes. If the XID of the first
 /// reply is zero, it is replaced with the call's XID.
 async fn client_over_tcp<Calling: Future<Output = ()>>(
+    listener: &TcpListener,
     stream: &[u8],
     call: impl FnOnce(TcpClient) -> Calling,
 ) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("a local address");
     let options = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
     let (client, accepted) = tokio::join!(TcpClient::connect_with(address, options), listener.accept());
@@ -310,8 +320,7 @@ async fn client_over_tcp<Calling: Future<Output = ()>>(
 
 /// Makes NFS calls over RDMA to an arbitrary server. Every call must end before its timeout.
 pub(crate) fn client(data: &[u8]) {
-    let (runtime, _) = &*RUNTIME;
-    let runtime = runtime.lock().expect("no panic");
+    let runtime = SHARED.runtime.lock().expect("no panic");
     let hostile = Hostile::new(data);
     runtime.block_on(async {
         let options = ClientOptions { reconnect: None, ..ClientOptions::of::<nfs_v3::NfsV3>() };
