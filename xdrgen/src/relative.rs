@@ -14,6 +14,17 @@ pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     slashes(&shown)
 }
 
+/// Returns a path for a command that runs in a directory: relative to the directory, or as given if the path
+/// is absolute without a common directory.
+#[cfg(feature = "cli")]
+pub(crate) fn usable(path: &Path, from: &Path) -> String {
+    let usable = match seen_from(from, path) {
+        Some((seen, is_near)) if is_near || path.is_relative() => seen,
+        _ => path.to_owned(),
+    };
+    if usable.as_os_str().is_empty() { ".".to_owned() } else { slashes(&usable) }
+}
+
 /// Returns a directory relative to the directory of a manifest. An absolute path is unchanged, and so is any
 /// path without a manifest.
 #[cfg(feature = "cli")]
@@ -68,6 +79,9 @@ mod tests {
         assert_eq!(from("/a/out", "/b/kv.x"), "kv.x", "no directories of this machine");
         assert_eq!(shown(Path::new("specs/kv.x"), None), "specs/kv.x");
         assert_eq!(shown(Path::new("/b/kv.x"), None), "kv.x");
+        assert_eq!(usable(Path::new("/b/kv.x"), Path::new("/a/out")), "/b/kv.x");
+        assert_eq!(usable(Path::new("/a/kv.x"), Path::new("/a/out")), "../kv.x");
+        assert_eq!(usable(Path::new("out"), Path::new("out")), ".");
         let manifest = |directory| for_manifest(directory, Some(Path::new("/a/out")));
         assert_eq!(manifest("/b/runtime"), "/b/runtime");
         assert_eq!(for_manifest("../runtime", Some(Path::new("kv"))), "../../runtime");

@@ -2,7 +2,11 @@
 
 mod program;
 
+use std::fs::File;
+use std::process::Command;
+
 use program::{compiler, text};
+
 #[test]
 fn extract_prints_only_the_xdr() {
     let folder = tempfile::tempdir().unwrap();
@@ -335,4 +339,33 @@ fn headers_name_the_command_that_generates_the_file() {
     let expected =
         "`rpcrdma-xdrgen generate '../a b.x' --output . --names verbatim --crate a --title 'One & two'`.";
     assert_eq!(head(&given, "out/Cargo.toml"), expected);
+    let out = "a-crate-in-a-directory-with-a-long-name";
+    let given = ["generate", absolute, "a b.x", "--crate", "a", "-o", out, "--title", "One title is enough."];
+    let output = compiler(folder.path(), &given);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let command =
+        "rpcrdma-xdrgen generate ../c.x '../a b.x' --output . --crate a --title 'One title is enough.'";
+    for (file, line) in [
+        ("Cargo.toml", format!("# Regenerate with `{command}`.")),
+        ("src/lib.rs", format!("//! regenerate with `{command}`.")),
+    ] {
+        let made = std::fs::read_to_string(folder.path().join(out).join(file)).unwrap();
+        assert!(made.lines().any(|made| made == line), "on one line: {made}");
+    }
+}
+
+#[test]
+fn the_command_for_standard_input_reads_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = folder.path().join("document");
+    std::fs::write(&document, "const A = 1;\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_rpcrdma-xdrgen"))
+        .args(["generate", "-", "--crate", "a", "-o", "out"])
+        .current_dir(folder.path())
+        .stdin(File::open(&document).unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let manifest = std::fs::read_to_string(folder.path().join("out/Cargo.toml")).unwrap();
+    assert!(manifest.contains("`rpcrdma-xdrgen generate - --output . --crate a "), "{manifest}");
 }

@@ -10,20 +10,24 @@ use crate::parse::Dialect;
 use crate::relative;
 
 /// Returns the command with its arguments. The command runs in the crate's directory if a crate is emitted,
-/// otherwise in the original working directory. Paths are relative or reduced to the file name, so that the
-/// output does not depend on the machine.
+/// otherwise in the original working directory. Paths are relative, unless the user gave an absolute path
+/// without a common directory.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
-    let from = generation.directory();
-    let path = |path: &Path| quoted(&relative::shown(path, from));
+    let crate_directory = generation.directory();
+    let from = crate_directory.unwrap_or(Path::new("."));
+    let path = |path: &Path| match path.as_os_str() == "-" {
+        true => "-".to_owned(),
+        false => quoted(&relative::usable(path, from)),
+    };
     let mut words = vec!["rpcrdma-xdrgen".to_owned(), "generate".to_owned()];
     words.extend(inputs.documents.files.iter().map(|file| path(file)));
     let mut set = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     inputs.binding.iter().for_each(|file| set("--binding", path(file)));
     inputs.documents.define.iter().for_each(|name| set("-D", quoted(name)));
     inputs.externs.iter().for_each(|(name, rust)| set("--extern", quoted(&format!("{name}={rust}"))));
-    let output = from.map(|_| Path::new(".")).or(output.as_deref());
-    output.iter().for_each(|file| set("--output", quoted(&relative::shown(file, None))));
+    let output = crate_directory.or(output.as_deref());
+    output.iter().for_each(|file| set("--output", path(file)));
     if generation.runtime != Options::module("").runtime {
         set("--runtime", quoted(&generation.runtime));
     }
