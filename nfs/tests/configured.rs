@@ -585,6 +585,13 @@ fn passed_sockets_replace_the_addresses() {
         assert_eq!(text(&got.stdout), "content", "{got:?}");
     }
     daemon.stop();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let direct = place.nfs3d(&["--provider", "verbs"]);
+    let script = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(direct.get_program()).args(direct.get_args());
+    let refused = command.stdin(OwnedFd::from(socket)).output().unwrap();
+    assert!(text(&refused.stderr).contains("--provider verbs cannot use the sockets"), "{refused:?}");
 }
 
 #[test]

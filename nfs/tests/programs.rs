@@ -387,22 +387,27 @@ fn an_interrupted_download_is_reused() {
     fs::write(served.path().join("file"), &data).unwrap();
     let daemon = Daemon::start(served.path(), &[]);
     let url = format!("{}/file", daemon.url);
-    nfs3_that_runs_out_of_room(here, &["get", &url]);
-    let state = fs::read_to_string(here.join("file.nfs3-state")).unwrap();
-    let kept = state.lines().next().unwrap().to_owned();
-    let traced = Command::new(env!("CARGO_BIN_EXE_nfs3"))
-        .current_dir(here)
-        .args(["get", "--resume", &url])
-        .env("RUST_LOG", "rpcrdma_runtime=debug")
-        .output()
-        .unwrap();
-    assert!(traced.status.success());
-    let reads = text(&traced.stderr)
-        .lines()
-        .filter(|line| line.contains("call answered") && line.contains("NFSPROC3_READ\""))
-        .count();
-    let rest = data.len() as u64 - kept.parse::<u64>().unwrap();
-    assert_eq!(reads as u64, rest.div_ceil(1 << 20), "{kept} bytes were kept");
+    let tree = format!("{}/", daemon.url);
+    for again in [&["get", "--resume", &url][..], &["get", "-r", &tree, "."], &["sync", &tree, "."]] {
+        nfs3_that_runs_out_of_room(here, &["get", &url]);
+        let state = fs::read_to_string(here.join("file.nfs3-state")).unwrap();
+        let kept = state.lines().next().unwrap().to_owned();
+        let traced = Command::new(env!("CARGO_BIN_EXE_nfs3"))
+            .current_dir(here)
+            .args(again)
+            .env("RUST_LOG", "rpcrdma_runtime=debug")
+            .output()
+            .unwrap();
+        assert!(traced.status.success());
+        let reads = text(&traced.stderr)
+            .lines()
+            .filter(|line| line.contains("call answered") && line.contains("NFSPROC3_READ\""))
+            .count();
+        let rest = data.len() as u64 - kept.parse::<u64>().unwrap();
+        assert_eq!(reads as u64, rest.div_ceil(1 << 20), "{again:?}: {kept} bytes were kept");
+        assert!(fs::read(here.join("file")).unwrap() == data);
+        fs::remove_file(here.join("file")).unwrap();
+    }
     daemon.stop(Signal::TERM);
 }
 
@@ -466,6 +471,14 @@ fn a_copied_tree_omits_temporary_names() {
     assert!(text(&got.stderr).starts_with("nfs3: back/a.nfs3-part: skipped: "), "{got:?}");
     assert_eq!(fs::read(here.join("back/b")).unwrap(), b"b");
     assert_eq!(fs::read_dir(here.join("back")).unwrap().count(), 1);
+    let excluded =
+        nfs3(here, &["get", "-r", "--exclude", "*.nfs3-part", &format!("{}/", daemon.url), "back"]);
+    succeeds(&excluded);
+    fs::write(here.join("back/c.nfs3-part"), b"c").unwrap();
+    let put = nfs3(here, &["put", "-r", "back", &daemon.url]);
+    assert!(put.status.success(), "{put:?}");
+    assert!(text(&put.stderr).starts_with("nfs3: back/c.nfs3-part: skipped: "), "{put:?}");
+    assert_eq!(fs::read_dir(served.path().join("back")).unwrap().count(), 1);
     daemon.stop(Signal::TERM);
 }
 

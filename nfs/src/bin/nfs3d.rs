@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::cli::nfs3d::{Nfs3dArguments, Nfs3dConfig};
@@ -125,6 +125,9 @@ impl Listening {
             ServerOptions { duplicates, max_connections, max_connections_per_address, drain, ..defaults };
         options.iwarp.crc = arguments.crc;
         let server = match sockets.rdma {
+            Some(_) if arguments.provider == Provider::Verbs => {
+                bail!("--provider verbs cannot use the sockets passed by systemd, which carry iWARP");
+            }
             Some(listener) => {
                 Server::with_acceptor(iwarp::IwarpListener::of(listener, options.iwarp.clone())?, options)?
             }

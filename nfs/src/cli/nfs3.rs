@@ -176,16 +176,17 @@ pub struct CopyOptions {
 }
 
 /// The selection of files in a tree, and the concurrency. Patterns may contain `*`, `?` and `**`; only `**`
-/// matches a slash. A pattern with a slash is matched against the path below the copied directory, any other
-/// pattern against the name.
+/// matches a slash, and `**/` also matches nothing. A pattern that ends with a slash matches only directories.
+/// A pattern with another slash is matched against the path below the copied directory, any other pattern
+/// against the name.
 #[derive(Args, Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeOptions {
     /// Maximum number of concurrent copies
     #[arg(long, value_name = "N", default_value = "1", value_parser = transfers)]
     pub transfers: usize,
-    /// Copy only files that match a pattern; may be repeated
-    #[arg(long, value_name = "PATTERN")]
+    /// Copy only files that match a pattern; may be repeated. All directories are still created
+    #[arg(long, value_name = "PATTERN", value_parser = file_pattern)]
     pub include: Vec<String>,
     /// Skip files, and directories with everything below them, that match a pattern; may be repeated
     #[arg(long, value_name = "PATTERN")]
@@ -199,13 +200,29 @@ fn transfers(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "expected a number from 1 to 64".to_owned())
 }
 
+/// Accepts a pattern that can match files.
+fn file_pattern(text: &str) -> Result<String, String> {
+    match text.strip_suffix('/') {
+        Some(directory) => {
+            Err(format!("matches only directories; use `{directory}/**` for the files below them"))
+        }
+        None => Ok(text.to_owned()),
+    }
+}
+
 impl TreeOptions {
     /// Returns true if a file or directory with this path below the copied directory is selected.
     #[must_use]
     pub fn selects(&self, path: &[u8], is_directory: bool) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let is_match =
-            |pattern: &String| matches(pattern.as_bytes(), if pattern.contains('/') { path } else { name });
+        let is_match = |pattern: &String| {
+            let (pattern, may_match) = match pattern.strip_suffix('/') {
+                Some(pattern) => (pattern, is_directory),
+                None => (pattern.as_str(), true),
+            };
+            let text = if pattern.contains('/') { path } else { name };
+            may_match && matches(pattern.strip_prefix('/').unwrap_or(pattern).as_bytes(), text)
+        };
         let included = is_directory || self.include.is_empty() || self.include.iter().any(is_match);
         included && !self.exclude.iter().any(is_match)
     }
@@ -214,6 +231,7 @@ impl TreeOptions {
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match pattern {
         [] => text.is_empty(),
+        [b'*', b'*', b'/', rest @ ..] if matches(rest, text) => true,
         [b'*', rest @ ..] => {
             let (crosses, rest) = rest.strip_prefix(b"*").map_or((false, rest), |rest| (true, rest));
             let end = text.iter().position(|byte| *byte == b'/' && !crosses).unwrap_or(text.len());
@@ -281,6 +299,21 @@ mod tests {
         }
         assert!(c_files.selects(b"a", true) && !c_files.selects(b"a/tmp", true));
         assert!(tree(&[], &[]).selects(b"x", false));
+        let markdown = tree(&["**/*.md"], &["tmp/", "/top", "a/b/"]);
+        for path in ["x.md", "a/x.md", "a/b/x.md", "sub/top.md"] {
+            assert!(markdown.selects(path.as_bytes(), false), "{path}");
+        }
+        for directory in ["tmp", "sub/tmp", "top", "a/b"] {
+            assert!(!markdown.selects(directory.as_bytes(), true), "{directory}");
+        }
+        for directory in ["tmps", "sub/top", "sub/a/b"] {
+            assert!(markdown.selects(directory.as_bytes(), true), "{directory}");
+        }
+        assert!(tree(&[], &["tmp/"]).selects(b"tmp", false), "a file with the name of an excluded directory");
+        assert_eq!(
+            file_pattern("sub/").unwrap_err(),
+            "matches only directories; use `sub/**` for the files below them"
+        );
     }
 
     #[test]

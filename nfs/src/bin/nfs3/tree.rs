@@ -119,17 +119,14 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
         }
         let name = name_of(&visit.dir, &visit.item)?;
         let at = level.at.join(name);
-        if part::is_own(&visit.item.name) {
-            warn_skipped(&at.display().to_string(), "the name is reserved for incomplete copies");
+        let is_selected = plan.tree.selects(below(&at, &to), visit.step == Step::Enter);
+        let is_own = is_selected && part::is_own(&visit.item.name);
+        if is_own {
+            warn_skipped(&at.display().to_string(), RESERVED);
             own = own.saturating_add(1);
-            walk.skip();
-            continue;
         }
-        let is_directory = visit.step == Step::Enter;
-        if !plan.tree.selects(below(&at, &to), is_directory) {
-            if is_directory {
-                walk.skip();
-            }
+        if is_own || !is_selected {
+            walk.skip();
             continue;
         }
         match visit.item.attributes.r#type {
@@ -157,7 +154,7 @@ fn below<'a>(at: &'a Path, top: &Path) -> &'a [u8] {
 async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> anyhow::Result<()> {
     let shown = to.display().to_string();
     let Some(compare) = plan.changes else {
-        let sum = fetch(&remote, &file, &to, false, None, plan.report).await?;
+        let sum = fetch(&remote, &file, &to, true, None, plan.report).await?;
         return plan.report.copied(sum, &shown);
     };
     if let Ok(here) = fs::symlink_metadata(&to)
@@ -165,7 +162,7 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     {
         return Ok(());
     }
-    let sum = fetch(&remote, &file, &to, false, None, plan.report).await?;
+    let sum = fetch(&remote, &file, &to, true, None, plan.report).await?;
     let Nfstime3 { seconds, nseconds } = file.attributes.mtime;
     let time = UNIX_EPOCH + Duration::new(seconds.into(), nseconds);
     File::open(&to).and_then(|file| file.set_modified(time)).with_context(|| shown.clone())?;
@@ -235,6 +232,7 @@ fn link_here(at: &Path, to: &[u8], replace: bool) -> io::Result<()> {
     }
 }
 
+const RESERVED: &str = "the name is reserved for incomplete copies";
 const UNSUPPORTED: &str = "not a file, directory or symbolic link";
 
 fn warn_skipped(what: &str, why: &str) {
@@ -266,6 +264,10 @@ pub(crate) async fn put(
         let shown = || here.display().to_string();
         let metadata = fs::symlink_metadata(&here).with_context(shown)?;
         if here != from && !plan.tree.selects(below(&here, from), metadata.is_dir()) {
+            continue;
+        }
+        if here != from && part::is_own(&name) {
+            warn_skipped(&shown(), RESERVED);
             continue;
         }
         if metadata.is_dir() {
