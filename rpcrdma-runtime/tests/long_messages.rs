@@ -11,8 +11,8 @@ use rpcrdma_runtime::program::{
 };
 use rpcrdma_runtime::xdr::{Layout, Opaque, Reader, Reducer, Size, Xdr};
 use rpcrdma_runtime::{
-    CallError, CallTarget, Client, Limits, MemoryBudget, Server, ServerOptions, TcpClient, TcpClientOptions,
-    TcpOptions,
+    CallError, CallTarget, Client, Limits, MemoryBudget, Server, ServerOptions, Services, TcpClient,
+    TcpClientOptions, TcpOptions, TcpServer,
 };
 
 /// Twice the default limit.
@@ -73,6 +73,36 @@ impl Service for Scanner {
     }
 }
 
+/// Sends its argument back through the caller's own [`Scanner`], in the backward direction.
+struct Reflector;
+
+impl Service for Reflector {
+    fn program(&self) -> u32 {
+        Scan::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        Scan::VERSION
+    }
+
+    fn max_args(&self) -> u64 {
+        Scanner.max_args()
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(answer(args, reply, async |image: Image| {
+            let back = context.backward().ok_or(Reject::SystemError)?;
+            back.ready();
+            back.bidirectional().call::<Turn>(&image).await.map_err(|_| Reject::SystemError)
+        }))
+    }
+}
+
 /// Serves over both transports and returns their addresses.
 async fn serve(memory: u64) -> Vec<SocketAddr> {
     let options = ServerOptions { memory: MemoryBudget::new(memory), ..ServerOptions::default() };
@@ -98,6 +128,18 @@ async fn the_longest_calls_and_results_fit_both_transports() {
     let image = image(BOUND as usize);
     assert!(turn(&Client::connect(addresses[0]).await.unwrap(), &image).await.unwrap());
     assert!(turn(&TcpClient::connect(addresses[1]).await.unwrap(), &image).await.unwrap());
+}
+
+#[tokio::test]
+async fn the_longest_backward_calls_fit_tcp() {
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(Uncached(Reflector));
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    let mut backward = Services::new();
+    backward.add(Scanner);
+    let options = TcpClientOptions { backward, ..TcpClientOptions::default() };
+    let client = TcpClient::connect_with(address, options).await.unwrap();
+    assert!(turn(&client, &image(BOUND as usize)).await.unwrap());
 }
 
 #[tokio::test]

@@ -9,9 +9,12 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rpcrdma_runtime::program::{Caller, Procedure, Program};
-use rpcrdma_runtime::{Client, Config, ServeError, Server};
+use rpcrdma_runtime::program::{Binding, CallContext, Caller, Procedure, Program, Reject, Service, answer};
+use rpcrdma_runtime::xdr::{Reader, Reducer, XdrString};
+use rpcrdma_runtime::{Client, ClientOptions, Config, ServeError, Server, Services};
 use rpcrdma_runtime::{TcpClient, TcpClientOptions, TcpOptions};
+use std::future::Future;
+use std::pin::Pin;
 use tokio::task::JoinHandle;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -141,6 +144,78 @@ async fn a_warning_explains_results_beyond_their_bound() {
     serving.abort();
 }
 
+/// Returns a text of a given length. A server gets the text from its client, in the backward direction.
+struct Ask;
+
+impl Program for Ask {
+    const NUMBER: u32 = 0x2000_0004;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "ASK";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "ASK_TEXT")];
+}
+
+impl Binding for Ask {
+    const PORT: Option<u16> = None;
+    const NETIDS: &'static [&'static str] = &[];
+}
+
+struct AskText;
+
+impl Procedure for AskText {
+    type Program = Ask;
+    type Args = u32;
+    type Res = XdrString<10_000>;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "ASK_TEXT";
+}
+
+impl Service for Ask {
+    fn program(&self) -> u32 {
+        Self::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        Self::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(answer(args, reply, async |len: u32| {
+            let Some(back) = context.backward() else {
+                return Ok(XdrString::from("n".repeat(len as usize).as_str()));
+            };
+            back.ready();
+            back.bidirectional().call::<AskText>(&len).await.map_err(|_| Reject::SystemError)
+        }))
+    }
+}
+
+/// A client over RDMA logs why the server gets no reply to a backward call.
+#[tokio::test]
+async fn a_warning_explains_a_backward_reply_that_does_not_fit() {
+    let log = log();
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(Ask);
+    let address = server.local_addr().unwrap();
+    let serving = tokio::spawn(server.run(std::future::pending()));
+    let mut backward = Services::new();
+    backward.add(Ask);
+    let options = ClientOptions { backward, ..ClientOptions::default() };
+    let client = Client::connect_with(address, options).await.unwrap();
+    assert_eq!(client.call::<AskText>(&3).await.unwrap(), "nnn".into());
+    client.call::<AskText>(&7001).await.unwrap_err();
+    let warning =
+        log.warning("ERR_CHUNK: the reply does not fit inline, as the reply of a backward call must");
+    assert!(warning.contains("7032 bytes for the inline message, limit "), "{warning}");
+    let of_call = ["program", "procedure", "bytes"].map(|name| attribute(&warning, name));
+    assert_eq!(of_call, ["536870916", "1", "7032"]);
+    assert!(warning.contains(&format!(" peer={address}")), "{warning}");
+    serving.abort();
+}
+
 /// Neither many calls on one connection nor many connections of one peer fill the log.
 #[tokio::test]
 async fn a_peer_cannot_fill_the_log_with_warnings() {
@@ -257,5 +332,11 @@ async fn spans_of_calls_that_wait_or_fail_end_with_them() {
     assert!(failed.contains(&format!("exception.message={error}")), "{failed}");
     assert!(failed.contains(r#"otel.status_code="ERROR""#), "{failed}");
     assert!(!refused.contains("rpcrdma.inline_bytes"), "{refused}");
+    let reason = "exception.message=ERR_CHUNK: the reply does not fit into the chunks";
+    assert!(refused.contains(r#"otel.status_code="ERROR""#) && refused.contains(reason), "{refused}");
+    client.call::<EchoWide>(&9).await.unwrap_err();
+    let [_, failed] = spans_of(&log, EchoWide::NUMBER, address);
+    assert!(failed.contains(r#"otel.status_code="ERROR""#), "{failed}");
+    assert!(failed.contains("exception.message=SYSTEM_ERR: "), "{failed}");
     serving.abort();
 }

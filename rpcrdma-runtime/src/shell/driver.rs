@@ -28,6 +28,7 @@ use super::serving::Serving;
 use super::spans::Endpoints;
 use super::stats::ClientStats;
 use super::waiters::{Outcome, Submit, Waiters};
+use super::warnings::Warnings;
 use super::{CallError, ConnectError};
 use crate::proto::call::CallId;
 use crate::proto::rpc::Services;
@@ -63,7 +64,7 @@ pub(super) trait Outbound: Send + Sized + 'static {
     fn poll_call(&mut self) -> Option<(Self::Key, Received)>;
 
     /// Replies to a backward call, or ends the call without a reply.
-    fn reply(&mut self, ended: Ended<Self::Key>);
+    fn reply(&mut self, ended: Ended<Self::Key>, warnings: &Warnings);
 }
 
 /// A new connection and its requester.
@@ -493,8 +494,10 @@ impl<O: Outbound> Driver<O> {
         }
         let mut state = self.shared.lock();
         let is_current = self.running.as_ref().is_some_and(|(number, _)| *number == state.connections);
-        if let Some(connection) = state.connection.as_mut().filter(|_| is_current) {
-            self.replies.drain(..).for_each(|ended| connection.reply(ended));
+        if let Some(connection) = state.connection.as_mut().filter(|_| is_current)
+            && let Some(serving) = &self.backward
+        {
+            self.replies.drain(..).for_each(|ended| connection.reply(ended, serving.warnings()));
         }
         drop(state);
         self.replies.clear();

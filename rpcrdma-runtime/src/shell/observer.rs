@@ -34,6 +34,7 @@ impl fmt::Debug for Observer {
 
 /// The report about one call that has ended, for an [`Observer`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CallReport {
     /// Program number.
     pub program: u32,
@@ -89,8 +90,7 @@ pub(super) async fn observed<Q: Procedure>(
             debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered");
         }
         Err(error) => {
-            span.record("otel.status_code", "ERROR");
-            span.record("exception.message", tracing::field::display(error));
+            spans::record_failure(&span, error);
             debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed");
         }
     }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tracing::{debug, trace};
+use tracing::{Span, debug, trace};
 
 use super::backward::{BackwardClient, Calling};
 use super::credits::fit_to_provider;
@@ -16,7 +16,7 @@ use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, WaitingMemory};
 use super::metrics::Gauged;
-use super::running::Ended;
+use super::running::{CallInfo, Ended};
 use super::serving::{CallExecutor, Serving};
 use super::spans::{self, Endpoints};
 use super::stats::ServerStats;
@@ -261,14 +261,9 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         if let Some(traffic) = traffic {
             spans::record_traffic(&span, &traffic);
         }
-        if let Some(NoRoom { place, bytes, max }) = self.responder.take_no_room()
-            && let Some(info) = info
-        {
-            let what = "ERR_CHUNK: the reply does not fit into the chunks that the client offered, by the bounds of its binding";
-            let subject = Subject { bytes: Some(reply_bytes), ..info.into() };
-            let what = format_args!("{what}: {bytes} bytes for {place}, limit {max}");
-            self.warnings.log(Kind::ReplyTooLarge, subject, what);
-        }
+        let what =
+            "the reply does not fit into the chunks that the client offered, by the bounds of its binding";
+        report_no_room(&self.warnings, (info, &span), reply_bytes, self.responder.take_no_room(), what);
         if let Some(client) = self.link.announced() {
             self.responder.limit(client);
             self.backward.with(|backward| backward.limit(client));
@@ -282,6 +277,22 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
 
     fn drain(&mut self) {
         self.draining = true;
+    }
+}
+
+/// Logs a reply that did not fit, if any, and records it in the span of its call.
+fn report_no_room(
+    warnings: &Warnings,
+    (info, span): (Option<CallInfo>, &Span),
+    reply_bytes: u64,
+    no_room: Option<NoRoom>,
+    what: &str,
+) {
+    if let (Some(NoRoom { place, bytes, max }), Some(info)) = (no_room, info) {
+        let subject = Subject { bytes: Some(reply_bytes), ..info.into() };
+        let what = format_args!("ERR_CHUNK: {what}: {bytes} bytes for {place}, limit {max}");
+        warnings.log(Kind::ReplyTooLarge, subject, what);
+        spans::record_failure(span, what);
     }
 }
 
@@ -404,12 +415,15 @@ impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
         }
     }
 
-    fn reply(&mut self, Ended { key, span, reply, .. }: Ended<CallKey>) {
+    fn reply(&mut self, Ended { key, info, span, reply }: Ended<CallKey>, warnings: &Warnings) {
         match (&mut self.backward, reply) {
             (Some(backward), Some(reply)) => {
+                let reply_bytes = reply.unreduced_len();
                 if let Some(traffic) = backward.reply(key, reply) {
                     spans::record_traffic(&span, &traffic);
                 }
+                let what = "the reply does not fit inline, as the reply of a backward call must";
+                report_no_room(warnings, (info, &span), reply_bytes, backward.take_no_room(), what);
             }
             (Some(backward), None) => backward.drop_call(key),
             (None, _) => {}

@@ -110,11 +110,8 @@ impl Serving {
         TcpOptions { max_record: options.raised_max_record(self.max_args()), ..*options }
     }
 
-    /// Returns the maximum length of the services' arguments, limited so that a call fits into half of the
-    /// memory budget, the share of one owner.
     fn max_args(&self) -> u64 {
-        let half = self.0.memory.max() / 2;
-        self.0.services.max_args().min(half.saturating_sub(MAX_HEADERS))
+        max_args(&self.0.services, &self.0.memory)
     }
 
     /// Returns the executor for the calls of a new connection.
@@ -165,6 +162,12 @@ impl Serving {
     fn executing(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.0.executing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the maximum length of the services' arguments, limited so that a call fits into half of the memory
+/// budget, the share of one owner.
+pub(super) fn max_args(services: &Services, memory: &MemoryBudget) -> u64 {
+    services.max_args().min((memory.max() / 2).saturating_sub(MAX_HEADERS))
 }
 
 impl CallExecutor {

@@ -2,6 +2,7 @@
 //! Numbers are `i64`, the integer type of OpenTelemetry: its layer for `tracing` converts other types to
 //! text.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 use tracing::field::{Empty, display};
@@ -62,7 +63,15 @@ pub(super) fn server_call(header: &CallHeader, peer: Option<SocketAddr>) -> Span
         rpcrdma.inline_bytes = Empty,
         rpcrdma.rdma_bytes = Empty,
         rpcrdma.chunks = Empty,
+        otel.status_code = Empty,
+        exception.message = Empty,
     )
+}
+
+/// Records why a call failed.
+pub(super) fn record_failure(span: &Span, why: impl Display) {
+    span.record("otel.status_code", "ERROR");
+    span.record("exception.message", display(why));
 }
 
 /// Records the addresses of a connection in the span of a client's call.

@@ -9,6 +9,7 @@
 //! These calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
 //! peer supports them.
 
+use super::reply::NoRoom;
 use super::requester::FIRST_BACKWARD;
 use super::{CallKey, Config, Credits, OutgoingCall, PeerLimits, Requester, Responder, ResponderEvent};
 use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError};
@@ -88,6 +89,12 @@ impl BackwardResponder {
     /// its reply are transferred, or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.responder.reply(key, message)
+    }
+
+    /// Removes and returns the last reply, if any, that did not fit inline. Its call was rejected with
+    /// ERR_CHUNK.
+    pub fn take_no_room(&mut self) -> Option<NoRoom> {
+        self.responder.take_no_room()
     }
 
     /// Drops a call without a reply.

@@ -118,7 +118,7 @@ impl Outbound for Wired {
         None
     }
 
-    fn reply(&mut self, _: Ended<()>) {
+    fn reply(&mut self, _: Ended<()>, _: &Warnings) {
         panic!("the server has made no calls on this connection");
     }
 }

@@ -6,9 +6,12 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 use tracing::debug;
 
+use super::super::MemoryBudget;
 use super::super::driver::Outbound;
 use super::super::running::Ended;
+use super::super::serving::max_args;
 use super::super::spans::{self, Endpoints};
+use super::super::warnings::Warnings;
 use super::TcpOptions;
 use super::call_slots::CallSlots;
 use super::requester::{Slot, TcpRequester};
@@ -30,6 +33,8 @@ pub(super) struct TcpOutbound {
     peer: SocketAddr,
     local: Option<SocketAddr>,
     options: TcpOptions,
+    /// The maximum length of the arguments of a backward call.
+    max_args: u64,
 }
 
 impl TcpOutbound {
@@ -43,13 +48,16 @@ impl TcpOutbound {
         debug!(%peer, "connected");
         let local = socket.local_addr().ok();
         let (incoming, outgoing) = halves(socket, options, 0);
+        let max_args = max_args(backward, &MemoryBudget::default());
+        let raised = TcpOptions { max_record: options.raised_max_record(max_args), ..*options };
         let backward = backward
             .programs()
             .next()
-            .map(|_| CallSlots::new(options.max_concurrent_backward_calls, options));
+            .map(|_| CallSlots::new(options.max_concurrent_backward_calls, &raised));
+        let options = *options;
         let connection =
-            TcpOutbound { incoming, outgoing, backward, failed: None, peer, local, options: *options };
-        (connection, TcpRequester::new(options, options.max_concurrent_calls))
+            TcpOutbound { incoming, outgoing, backward, failed: None, peer, local, options, max_args };
+        (connection, TcpRequester::new(&options, options.max_concurrent_calls))
     }
 
     /// Writes as much as the socket accepts. Returns false if output remains.
@@ -86,7 +94,7 @@ impl TcpOutbound {
         requester: &mut TcpRequester,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<Option<Bytes>>> {
-        self.incoming.admit(self.options.raised_max_record(requester.max_reply()));
+        self.incoming.admit(self.options.raised_max_record(requester.max_reply().max(self.max_args)));
         let polled = self.incoming.poll_next(cx);
         if let Poll::Ready(Err(error)) = &polled
             && let Some(xid) = self.incoming.refused(error).and_then(|message| message.first_chunk())
@@ -153,7 +161,7 @@ impl Outbound for TcpOutbound {
 
     /// A call without a reply, such as a repeated RPCSEC_GSS call (RFC 2203 section 5.3.3.1), frees its slot
     /// at once.
-    fn reply(&mut self, Ended { key: (slot, call_inline), span, reply, .. }: Ended<Self::Key>) {
+    fn reply(&mut self, Ended { key: (slot, call_inline), span, reply, .. }: Ended<Self::Key>, _: &Warnings) {
         let Some(reply) = reply else { return };
         let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };
         match self.outgoing.push(reply, slot) {

@@ -1,3 +1,5 @@
+use core::fmt;
+
 use thiserror::Error as ThisError;
 
 use super::auth::{AuthStat, Verifier};
@@ -36,6 +38,22 @@ pub enum ReplyHeader {
     RpcMismatch,
     /// The call was rejected before or during its execution.
     Rejected(Reject),
+}
+
+impl fmt::Display for ReplyHeader {
+    /// Writes the name of the status in RFC 5531.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReplyHeader::Success => "SUCCESS",
+            ReplyHeader::ProgramUnavailable => "PROG_UNAVAIL",
+            ReplyHeader::ProgramMismatch { .. } => "PROG_MISMATCH",
+            ReplyHeader::RpcMismatch => "RPC_MISMATCH",
+            ReplyHeader::Rejected(Reject::ProcedureUnavailable) => "PROC_UNAVAIL",
+            ReplyHeader::Rejected(Reject::GarbageArguments) => "GARBAGE_ARGS",
+            ReplyHeader::Rejected(Reject::SystemError) => "SYSTEM_ERR",
+            ReplyHeader::Rejected(Reject::AuthError(_)) => "AUTH_ERROR",
+        })
+    }
 }
 
 /// The reason why a reply has no results.
