@@ -30,7 +30,6 @@ pub struct Specification {
 /// A name defined under a condition that is false.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
-    /// The name.
     pub name: Identifier,
     /// The condition as written on its first line: `#ifdef LINUX`.
     pub condition: String,
@@ -49,7 +48,7 @@ pub struct Namespace {
     pub outer: Option<usize>,
 }
 
-/// Returns the innermost namespace at a position, if any.
+/// Returns the innermost namespace that contains `place`, if any.
 pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namespace> {
     let after = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
     let mut namespace = namespaces.get(after.checked_sub(1)?)?;
@@ -73,9 +72,8 @@ pub struct Expansion {
 /// One definition with its comments and section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// The definition itself.
     pub kind: DefinitionKind,
-    /// From its first token to its closing `;`.
+    /// From its first token to its closing `;`, or a whole `%` or `#` line.
     pub span: Span,
     /// The comments directly before the definition, after its first `{` and after its end, without
     /// delimiters, one string per comment.
@@ -86,7 +84,6 @@ pub struct Definition {
     pub text: String,
 }
 
-/// The kinds of definition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionKind {
     /// `const NAME = value;`, or `#define NAME value`.
@@ -108,32 +105,25 @@ pub enum DefinitionKind {
 /// A name and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identifier {
-    /// The name as written.
     pub name: String,
-    /// The position.
     pub span: Span,
 }
 
-/// `const NAME = value;`
+/// `const NAME = value;` or `#define NAME value`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConstDef {
-    /// The constant's name.
     pub name: Identifier,
-    /// Its value.
     pub value: Value,
 }
 
-/// A number or the name of a constant.
+/// A number, or the name of a constant or of an enum member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A number from -2^63 to 2^64-1. The parser rejects wider literals, except in a `#define`.
     Literal {
-        /// Its value.
         value: i128,
-        /// The position.
         span: Span,
     },
-    /// The name of a constant or of an enum member.
     Name(Identifier),
 }
 
@@ -141,15 +131,14 @@ pub enum Value {
 /// a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
-    /// Its type.
     pub specifier: TypeSpecifier,
-    /// The name. Absent for `void`, optional for arguments and results.
+    /// Absent for `void`, optional for arguments and results.
     pub name: Option<Identifier>,
-    /// The number of values.
     pub multiplicity: Multiplicity,
     /// From its first token to its last, without the `;`.
     pub span: Span,
-    /// The comments before the declaration, inside it unless it has a body, and after it on the same line.
+    /// The comments of a field or an arm: before it, inside it unless it has a body, and after it on the same
+    /// line.
     pub docs: Vec<String>,
     /// True for xdrzcc's `zcopaque` of variable length: the data is DDP-eligible.
     pub eligible: bool,
@@ -178,25 +167,17 @@ impl Multiplicity {
     }
 }
 
-/// A type specifier and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeSpecifier {
-    /// The kind.
     pub kind: TypeSpecifierKind,
-    /// The position.
     pub span: Span,
 }
 
-/// The type specifiers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TypeSpecifierKind {
-    /// A type of the language.
     Scalar(Scalar),
-    /// `void`
     Void,
-    /// `string`
     String,
-    /// `opaque`
     Opaque,
     /// A name, with or without `struct`, `union` or `enum` before it.
     Named(Identifier),
@@ -227,15 +208,10 @@ pub enum Scalar {
     UnsignedInt,
     /// `hyper`, also `long long`
     Hyper,
-    /// `unsigned hyper`
     UnsignedHyper,
-    /// `float`
     Float,
-    /// `double`
     Double,
-    /// `quadruple`
     Quadruple,
-    /// `bool`
     Bool,
     /// `char` (rpcgen: four bytes on the wire)
     Char,
@@ -257,7 +233,6 @@ impl Scalar {
         }
     }
 
-    /// Returns the spelling in XDR.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Scalar::Int => "int",
@@ -279,14 +254,11 @@ impl Scalar {
 /// `{ NAME = value, ... }`
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnumBody {
-    /// The members in order.
     pub members: Vec<EnumMember>,
 }
 
-/// One member of an enum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnumMember {
-    /// Its name.
     pub name: Identifier,
     /// The value. If omitted, the value is one more than the previous member's, or 0 for the first member
     /// (rpcgen).
@@ -298,16 +270,13 @@ pub struct EnumMember {
 /// `{ declaration; ... }`; may be empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StructBody {
-    /// The fields in order.
     pub fields: Vec<Declaration>,
 }
 
 /// `switch (discriminant) { case ...: ... }`
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnionBody {
-    /// The discriminant.
     pub discriminant: Declaration,
-    /// The arms in order.
     pub arms: Vec<CaseSpec>,
     /// `default: declaration;`
     pub default: Option<Declaration>,
@@ -318,29 +287,22 @@ pub struct UnionBody {
 pub struct CaseSpec {
     /// The labels, at least one.
     pub labels: Vec<Value>,
-    /// The payload of the arm.
     pub declaration: Declaration,
 }
 
 /// `program NAME { version ... } = number;`
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramDef {
-    /// Its name.
     pub name: Identifier,
-    /// Its versions in order.
     pub versions: Vec<VersionDef>,
-    /// Its number.
     pub number: Value,
 }
 
 /// `version NAME { procedure ... } = number;`
 #[derive(Clone, Debug, PartialEq)]
 pub struct VersionDef {
-    /// Its name.
     pub name: Identifier,
-    /// Its procedures in order.
     pub procedures: Vec<ProcedureDef>,
-    /// Its number.
     pub number: Value,
     /// The comments before the version, after its `{` and after its end.
     pub docs: Vec<String>,
@@ -349,13 +311,11 @@ pub struct VersionDef {
 /// `result NAME(argument, ...) = number;`
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcedureDef {
-    /// Its name.
     pub name: Identifier,
     /// The result type; `None` for `void`.
     pub result: Option<Declaration>,
     /// The argument types; empty for `void`.
     pub arguments: Vec<Declaration>,
-    /// Its number.
     pub number: Value,
     /// The comments before and inside the procedure, and after it on the same line.
     pub docs: Vec<String>,

@@ -1,6 +1,6 @@
 //! Binding files: a protocol's Upper-Layer Binding to RPC-over-RDMA (RFC 8166 section 6), in TOML.
 //!
-//! A file has one `[[binding]]` table for each version of a program. The names are those of the document.
+//! Each `[[binding]]` table is the binding of one version of a program. The names are those of the document.
 //!
 //! ```toml
 //! [[binding]]
@@ -25,7 +25,6 @@ use toml::Spanned;
 use crate::diag::{BindingKind, Diagnostic, MessageKind};
 use crate::source::{Source, SourceId, Span, narrow};
 
-/// The file as deserialized.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawFile {
@@ -105,7 +104,6 @@ pub(crate) struct Reply {
     pub(crate) is_empty: bool,
 }
 
-/// A term of a sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Term {
     Number(u64),

@@ -249,7 +249,6 @@ impl Build {
     }
 }
 
-/// Prints cargo's directives: when to rerun the script, and the warnings.
 #[allow(clippy::print_stdout, reason = "cargo reads the standard output of a build script")]
 fn print_directives(generated: &Generated, sources: &Sources) {
     for (_, source) in sources.iter() {

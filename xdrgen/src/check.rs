@@ -19,7 +19,6 @@ use crate::sizes::layout::Layouts;
 use bindings::Bound;
 use messages::Messages;
 
-/// A protocol, the dependencies between its types, and the bindings to it.
 struct Facts<'h> {
     hir: &'h Hir,
     graph: &'h Graph,
@@ -75,7 +74,6 @@ fn run(found: &mut Found, check: impl Fn(&Rule, &mut Found)) {
     }
 }
 
-/// Checks all definitions.
 pub(crate) fn protocol(hir: &Hir, found: &mut Found) {
     let facts = Facts { hir, graph: &Graph::of_all_uses(hir), bound: &[] };
     run(found, |rule, found| {
@@ -85,7 +83,6 @@ pub(crate) fn protocol(hir: &Hir, found: &mut Found) {
     });
 }
 
-/// Checks the definitions that remain after omission.
 pub(crate) fn remaining(hir: &Hir, found: &mut Found) {
     run(found, |rule, found| {
         if let Rule::Remaining(check) = rule {
@@ -111,7 +108,6 @@ pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     bound.iter().for_each(|one| one.write(hir, &graph));
 }
 
-/// Checks the messages of the versions with bindings for the forward direction.
 pub(crate) fn messages(module: &Module, bindings: &[Binding], found: &mut Found) {
     if bindings.is_empty() {
         return;

@@ -24,7 +24,6 @@ use crate::relative;
 use crate::source::{Source, Sources};
 use report::Reporting;
 
-/// The last part of the help text.
 const AFTER: &str = "\
 Examples:
   rpcrdma-xdrgen check rfc7863.txt rfc8276.txt       documents that use one another's names
@@ -170,13 +169,11 @@ struct Generation {
     runtime_path: Option<String>,
 }
 
-/// `NAME=RUST::PATH`
 fn named_path(text: &str) -> Result<(String, String), String> {
     let (name, path) = text.split_once('=').ok_or("expected NAME=RUST::PATH")?;
     Ok((name.trim().to_owned(), path.trim().to_owned()))
 }
 
-/// `rfc` or `xdrzcc`
 fn dialect(text: &str) -> Result<Dialect, String> {
     match text {
         "rfc" => Ok(Dialect::Rfc),
@@ -185,16 +182,13 @@ fn dialect(text: &str) -> Result<Dialect, String> {
     }
 }
 
-/// The reason why a run failed.
 #[derive(Debug)]
 enum Failure {
     /// Findings with an error were printed, or `diff` found changes.
     Findings,
     /// The documents could not be compared completely. The reason was printed.
     Incomparable,
-    /// A file could not be read or written.
     File(PathBuf, std::io::Error),
-    /// The arguments are invalid.
     Usage(String),
 }
 
@@ -281,7 +275,6 @@ fn run_explain(code: &str) -> Result<(), Failure> {
 }
 
 impl Inputs {
-    /// Reads the documents, the bindings, and the included files.
     fn read(&self) -> Result<Sources, Failure> {
         let mut sources = self.documents.read()?;
         for path in &self.binding {
@@ -305,7 +298,7 @@ impl Generation {
         self.output.as_deref().filter(|_| self.package.is_some())
     }
 
-    /// Returns the given directory of the runtime, as the crate's manifest shows it.
+    /// Returns `--runtime-path`, relative to the crate's directory unless the path is absolute.
     fn manifest_path(&self) -> Option<String> {
         let path = self.runtime_path.as_deref()?;
         Some(relative::for_manifest(path, self.directory()))
@@ -393,15 +386,15 @@ fn read(path: &Path) -> std::io::Result<String> {
 fn print(text: &str) -> Result<(), Failure> {
     let written = std::io::stdout().lock().write_all(text.as_bytes());
     match written {
-        // The reader has closed the pipe.
+        // A reader such as `head` may close the pipe early.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::File(PathBuf::from("standard output"), error)),
         Ok(()) => Ok(()),
     }
 }
 
-/// Returns one line of JSON. Serialization fails only for maps with keys that are not strings, and `Line`
-/// types have none.
+/// Returns one line of JSON. Serialization fails only for maps with keys that are not strings; no `Line` type
+/// contains a map.
 fn json_line(line: &impl Serialize) -> String {
     serde_json::to_string(line).unwrap_or_default() + "\n"
 }

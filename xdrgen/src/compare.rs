@@ -33,7 +33,6 @@ impl<'m> Path<'m> {
         Path { names: [name, "", ""], ..Path::default() }
     }
 
-    /// Returns the path of a part with this name.
     fn part(mut self, name: &'m str) -> Self {
         if let Some(place) = self.names.iter_mut().find(|name| name.is_empty()) {
             *place = name;
@@ -41,7 +40,6 @@ impl<'m> Path<'m> {
         self
     }
 
-    /// Returns the names, joined by dots.
     pub(crate) fn name(&self) -> String {
         let names: Vec<&str> = self.names.into_iter().filter(|name| !name.is_empty()).collect();
         names.join(".")
@@ -73,14 +71,12 @@ fn side(text: impl Into<String>, docs: &Docs) -> Option<Side> {
     Some(Side { text: text.into(), span: docs.span })
 }
 
-/// One difference.
 #[derive(Debug)]
 pub(crate) struct Change<'m> {
     pub(crate) path: Path<'m>,
     pub(crate) kind: Kind<'m>,
     pub(crate) effect: Effect,
-    /// The part in both versions, as `diff` shows it. Both are absent if another change shows the same
-    /// part as written.
+    /// The part in both versions, as `diff` shows it. `diff` omits the change if both are `None`.
     pub(crate) sides: Pair<Side>,
 }
 
@@ -105,13 +101,13 @@ pub(crate) enum Kind<'m> {
     Written(&'static str),
     /// The wire form of a use in both versions.
     Form(View<'m>, View<'m>),
-    /// A bound or a length.
+    /// `bound` or `length`, and the value in the base and in the new version.
     Bound(&'static str, u32, u32),
     /// A field of two structs without a common layout, and whether it was added (true) or removed.
     Part(&'m Field, bool),
     /// The number of fields in each of two structs.
     Parts(usize, usize),
-    /// Two protocols that share too little to be compared further.
+    /// The walk reached its limit on pairs of types.
     TooDifferent,
 }
 
@@ -152,7 +148,6 @@ struct EnumUses<'m> {
 /// The arms of a union by the numbers that select them. The key of the default arm is `None`.
 type Arms<'m> = BTreeMap<Option<i128>, &'m Arm>;
 
-/// Compares two versions completely.
 pub(crate) fn compare<'m>(base: &'m Hir, new: &'m Hir) -> Compared<'m> {
     let mut walk = Walk::new(base, new, Stop::Never);
     let removed = walk.messages();
@@ -186,7 +181,6 @@ fn is_enum(hir: &Hir, id: TypeId) -> bool {
     matches!(hir.get(id), Some(TypeDef { body: Body::Enum(_), .. }))
 }
 
-/// Returns the keyword of a definition.
 fn kind(ty: &TypeDef) -> &'static str {
     match ty.body {
         Body::Alias(_) => "typedef",
@@ -196,7 +190,7 @@ fn kind(ty: &TypeDef) -> &'static str {
     }
 }
 
-/// Maximum number of characters of a declaration in a finding.
+/// Maximum number of characters of a declaration in the output.
 const SHOWN: usize = 100;
 
 /// Returns a declaration in one line without comments, truncated if it is long.
@@ -232,8 +226,9 @@ fn roots(hir: &Hir) -> Vec<TypeId> {
 /// Maximum number of renamed candidates tried for a missing type.
 const MAX_CANDIDATES: usize = 4;
 
-/// Pairs each old type with the first new type of the same shape that `find_similar` accepts. The shape is
-/// the kind of body and, for a struct, the number of fields.
+/// Pairs old types with new types of the same shape: the kind of body and, for a struct, the number of
+/// fields. Tries up to [`MAX_CANDIDATES`] new types for each old type and takes the first that `find_similar`
+/// accepts.
 fn find_similar(
     [base, new]: [&Hir; 2],
     olds: &[TypeId],
@@ -356,7 +351,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Adds the differences between two numbered parts of a container. Returns their path.
+    /// Adds a change if two numbered parts of a container differ. Returns their path.
     fn number(
         &mut self,
         within: Path<'m>,
@@ -389,8 +384,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares the remaining types of equal names, and adds the definitions that were added or removed.
-    /// `removed` contains the removed messages.
+    /// Compares the types of equal names that were not compared as parts of messages. Adds a change for each
+    /// definition that was added, removed or renamed. `removed` contains the removed messages.
     fn definitions(&mut self, removed: &HashSet<TypeId>) {
         let (base, new) = (self.base, self.new);
         let (known, named) = (by_name(base), by_name(new));

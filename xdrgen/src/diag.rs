@@ -1,8 +1,7 @@
 //! Diagnostics: what is wrong, where, and how to fix it.
 //!
-//! A diagnostic is data: a `Kind` with its fields, and a position. Each submodule defines the kinds of
-//! one stage. A kind has its code, severity, page and text in one place; no other code writes or parses
-//! text.
+//! A diagnostic is data: a `Kind` with its fields, and a position. The kinds are defined in submodules by
+//! subject. A kind has its code, severity, page and text in one place; no other code writes or parses text.
 
 /// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an
 /// enum without a comment continues the chapter of its codes. The comment on the first kind of a code is
@@ -204,7 +203,6 @@ pub(crate) enum Note {
     Expansion(Expansion),
 }
 
-/// The omitted part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OmittedPart {
     Definition,
@@ -214,8 +212,8 @@ pub(crate) enum OmittedPart {
 }
 
 impl Note {
-    /// Returns the help with the note added. A note about an omission from a published document replaces
-    /// the help.
+    /// Returns the help with the note added. A note about a definition omitted from a published document or
+    /// an example replaces the help.
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {
@@ -292,13 +290,11 @@ fn text(message: impl Into<String>) -> Text {
 }
 
 impl Text {
-    /// Labels the primary position.
     fn label(mut self, text: impl Into<String>) -> Self {
         self.primary.text = text.into();
         self
     }
 
-    /// Adds another relevant position.
     fn and(mut self, span: Span, text: impl Into<String>) -> Self {
         self.related.push(Label { span, text: text.into() });
         self
@@ -338,14 +334,12 @@ impl Diagnostic {
         text
     }
 
-    /// Sets the definition that is omitted because of the finding.
     #[must_use]
     pub(crate) fn with_omitted(mut self, name: impl Into<String>, is_program: bool) -> Self {
         self.omitted = Some(Omitted { name: name.into(), is_program });
         self
     }
 
-    /// Adds a note.
     #[must_use]
     pub(crate) fn with_note(mut self, note: Note) -> Self {
         self.notes.push(note);
@@ -365,7 +359,6 @@ impl Diagnostic {
     }
 }
 
-/// A part of a program that has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Program,
@@ -422,7 +415,7 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
 }
 
-/// Maximum number of errors, and of warnings, stored per stage. Further findings usually repeat the same
+/// Maximum number of errors, and of warnings, that [`Found`] stores. Further findings usually repeat the same
 /// mistake.
 const KEPT: usize = 4096;
 
@@ -431,7 +424,7 @@ const KEPT: usize = 4096;
 pub(crate) struct Found {
     pub(crate) kept: Vec<Diagnostic>,
     pub(crate) more: Count,
-    /// The total numbers of errors and warnings.
+    /// The errors and warnings passed to `push`, whether stored or not.
     all: Count,
 }
 
@@ -462,12 +455,10 @@ impl Found {
         found.into_iter().for_each(|one| self.push(one));
     }
 
-    /// Returns the number of errors so far.
     pub(crate) fn errors(&self) -> usize {
         self.all.errors
     }
 
-    /// Adds the findings of another stage.
     pub(crate) fn append(&mut self, other: Found) {
         self.more = self.more.and(other.more);
         self.extend(other.kept);
@@ -480,7 +471,6 @@ impl Found {
         Found { kept, more: warnings(self.more), all: warnings(self.all) }
     }
 
-    /// Returns a mark of the current findings, for a later rollback.
     pub(crate) fn mark(&self) -> Mark {
         Mark { kept: self.kept.len(), more: self.more, all: self.all }
     }

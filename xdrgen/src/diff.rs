@@ -1,7 +1,8 @@
 //! Lists the changes between two versions of a protocol by definition, and whether each changes the encoding.
 //!
-//! Definitions are matched by name. The remaining definitions are matched by layout and count as renamed. A
-//! change of a type is listed at its definition, not at each use.
+//! Types and constants are matched by name, programs and their parts by number and then by name. The
+//! remaining types are matched by layout and count as renamed. A change of a type is listed at its
+//! definition, not at each use.
 
 use serde::Serialize;
 
@@ -89,8 +90,7 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     };
     changes.sort_by_key(place);
     let not_compared = omitted(&diagnostics);
-    // Returns the name of a change's definition. If the definition was omitted from one version, additions
-    // and removals are unknown.
+    // If a definition was omitted from one version, its additions and removals are unknown.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
     }

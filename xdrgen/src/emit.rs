@@ -26,11 +26,11 @@ pub(crate) use file::{Files, Head};
 /// The module to emit, and the options of emission.
 pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,
-    /// The path of the runtime: `::rpcrdma_runtime`, or `crate` inside it.
+    /// The path of the runtime without spaces, such as `::rpcrdma_runtime` or `crate`.
     pub(crate) runtime: String,
     /// True if emitted code may use the standard library. Otherwise it uses `alloc`.
     pub(crate) std: bool,
-    /// The naming style. If names are those of the document, emission allows Rust's naming lints.
+    /// If names are those of the document, emitted code allows the naming lints.
     pub(crate) names: Names,
     pub(crate) derives: &'m [String],
     /// True if derives of known crates depend on features of the emitted crate.
@@ -41,7 +41,6 @@ pub(crate) struct Emitter<'m> {
     pub(crate) documents: Vec<Document>,
     /// The indices of sources in `documents`.
     pub(crate) homes: HashMap<SourceId, usize>,
-    /// The names that several constants or types share.
     pub(crate) ambiguous: HashSet<&'m str>,
 }
 
@@ -85,7 +84,6 @@ impl Emitter<'_> {
         Some(if self.is_borrowed() { borrowed } else { owned })
     }
 
-    /// Writes a use of a type.
     fn ty(&self, ty: &Type, from: Place, code: &mut Code) {
         let name = self.imported(ty).unwrap_or_default();
         match ty {
@@ -123,7 +121,6 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the path of a type of the runtime or of `alloc`.
     fn path(&self, name: &'static str, from: Place, code: &mut Code) {
         if from == Place::Types {
             code.used.imported.insert(name);
@@ -160,7 +157,6 @@ impl Emitter<'_> {
         code.close_list(">");
     }
 
-    /// Writes a type of the module.
     fn named(&self, id: TypeId, from: Place, code: &mut Code) {
         let Some(ty) = self.module.get(id) else { return };
         self.item(ty.source, &ty.ident, from, code);
@@ -211,18 +207,15 @@ impl Emitter<'_> {
         code.push(open).then(|code| self.word_bound(bound, code)).push(close);
     }
 
-    /// Returns the constant that the document uses for a bound, if any.
     fn constant_of(&self, bound: &Bound) -> Option<&Const> {
         self.module.consts.get(bound.constant?)
     }
 
-    /// Writes the type of an array of `len` elements.
     fn array(&self, element: impl FnOnce(&mut Code), len: &Bound, code: &mut Code) {
         code.open("[").then(element).push("; ").then(|code| self.size_bound(len, code)).close("]");
     }
 }
 
-/// Returns the lifetime parameter of a type that borrows.
 fn parameter(ty: &TypeDef) -> &'static str {
     if ty.borrows { "<'a>" } else { "" }
 }

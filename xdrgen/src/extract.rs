@@ -33,7 +33,6 @@ pub enum Form {
 
 /// The result of a recognizer at the start of a text.
 pub enum Region {
-    /// A definition.
     Definition {
         /// The end of the definition in the text, including comments after it.
         end: usize,
@@ -43,7 +42,6 @@ pub enum Region {
         sizes: BTreeSet<String>,
         /// The constants and enum members that the definition defines.
         constants: BTreeSet<String>,
-        /// The warnings.
         found: Vec<Diagnostic>,
     },
     /// Text that is not a definition, and the reason.
@@ -59,8 +57,8 @@ pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 pub struct Extract {
     /// The form of the document.
     pub form: Form,
-    /// True for a published RFC, which has the line `Request for Comments:` or, if its XDR is not marked,
-    /// page footers. A published RFC cannot be corrected, so most mistakes in it are only warnings.
+    /// True for a published RFC, which has the line `Request for Comments:` or, in the form `Indented`, page
+    /// footers. A published RFC cannot be corrected, so most mistakes in it are only warnings.
     pub published: bool,
     /// The XDR text, without marks, page breaks and prose.
     pub text: String,
@@ -148,7 +146,7 @@ fn marked(
             prose |= !text.trim().is_empty();
             continue;
         };
-        // Prose between two marked lines separates them: a comment before it belongs to the definition
+        // Prose between marked lines separates them: a comment above the prose belongs to the definition
         // above.
         if std::mem::take(&mut prose) && !builder.text.is_empty() {
             builder.line_end();
@@ -200,7 +198,6 @@ impl<'a> Builder<'a> {
         Builder { document, text: String::new(), map: Map::new(id) }
     }
 
-    /// Copies a range of the document's bytes.
     fn copy(&mut self, start: usize, end: usize) {
         let Some(piece) = self.document.get(start..end).filter(|piece| !piece.is_empty()) else { return };
         self.map.push(self.text.len(), start, piece.len());

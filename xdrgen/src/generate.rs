@@ -120,7 +120,6 @@ pub(crate) fn resolved(
     (hir, found, expansions)
 }
 
-/// Returns the uses of macros in source order.
 fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
     let mut all: Vec<Expansion> =
         documents.iter().flat_map(|document| document.specification.expansions.clone()).collect();
@@ -128,7 +127,6 @@ fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
     all
 }
 
-/// Extracts and parses a document. Also returns the trust in its text.
 fn read(
     id: SourceId,
     source: &Source,
@@ -153,8 +151,8 @@ fn read(
     (id, specification, trust)
 }
 
-/// Qualifies names by namespaces, applies additions, and supplies the external definitions in use. Returns
-/// the external definitions.
+/// Qualifies names by namespaces, applies additions, and supplies the external definitions that the documents
+/// use. Returns the settings for external definitions.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -285,7 +283,6 @@ fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Applies bindings to a valid protocol, and lowers it.
 fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &mut Found) -> Module {
     let mut hir = hir;
     crate::check::apply(&mut hir, bindings, found);
@@ -295,7 +292,6 @@ fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &m
     module
 }
 
-/// Returns the header of the emitted files, which names all sources.
 fn head(sources: &Sources, options: &Options) -> Head {
     let names: Vec<String> = sources.iter().map(|(_, source)| shown(source, options)).collect();
     let documents = match names.split_last() {

@@ -1,5 +1,5 @@
-//! The graph of types and the types that they contain. A document may define any number of mutually
-//! recursive types, so no function recurses. All functions except `solve` run in linear time.
+//! The graph of types and the types that they contain. A document may define any number of mutually recursive
+//! types, so no function recurses.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,11 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Hir, TypeId};
 use crate::ir::Module;
 
-/// The dependencies between types.
 pub(crate) struct Graph {
     /// The index of the first use of each type, and the total number of uses.
     starts: Vec<usize>,
     uses: Vec<TypeId>,
-    /// All types in topological order: each type follows the types that it uses. Cycles are contiguous.
+    /// All types in topological order. The types of a cycle are contiguous.
     order: Vec<TypeId>,
     /// The cycle number of each type: mutually recursive types have the same number.
     cycles: Vec<usize>,
@@ -75,7 +74,7 @@ impl Graph {
         &self.order
     }
 
-    /// Returns true if two different types are mutually recursive, or if one type contains itself.
+    /// Returns true if two types contain each other. Both may be the same type.
     pub(crate) fn is_cycle(&self, one: TypeId, other: TypeId) -> bool {
         self.cycle(one) == self.cycle(other) && (one != other || self.is_in_cycle(one))
     }
@@ -89,7 +88,8 @@ impl Graph {
         self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
     }
 
-    /// Returns the types on a shortest path from `start` back to `start`, or no types if no path exists.
+    /// Returns the types of a shortest cycle through `start`, or no types if there is none. Each type uses
+    /// the type before it, and `start`, the first type, uses the last.
     pub(crate) fn cycle_path(&self, start: TypeId) -> Vec<TypeId> {
         if !self.is_in_cycle(start) {
             return Vec::new();
@@ -174,7 +174,7 @@ struct Walk {
     next: usize,
 }
 
-/// The number of an unvisited type.
+/// The number of an unvisited type, and the cycle of a type whose cycle is incomplete.
 const NONE: usize = usize::MAX;
 
 impl Walk {
@@ -199,7 +199,6 @@ impl Walk {
                         self.enter(used);
                         path.push((used, 0));
                     }
-                    // A closed type belongs to a complete cycle.
                     Some(used) if graph.cycle(used) == NONE => self.lower(id, self.number(used)),
                     Some(_) => {}
                     None => {

@@ -6,7 +6,6 @@ use foldhash::fast::RandomState;
 pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 pub(crate) type HashSet<K> = std::collections::HashSet<K, RandomState>;
 
-/// Returns a map with the given capacity.
 pub(crate) fn with_room<K, V>(keys: usize) -> HashMap<K, V> {
     HashMap::with_capacity_and_hasher(keys, RandomState::default())
 }

@@ -9,9 +9,7 @@ use crate::source::Span;
 pub struct Hir {
     /// The types, indexed by [`TypeId`].
     pub types: Vec<TypeDef>,
-    /// The constants.
     pub consts: Vec<Const>,
-    /// The programs.
     pub programs: Vec<Program>,
     /// All definitions in source order.
     pub order: Vec<Item>,
@@ -22,20 +20,18 @@ pub struct Hir {
 pub enum Item {
     /// The index of a constant.
     Const(usize),
-    /// A type.
     Type(TypeId),
     /// The index of a program.
     Program(usize),
 }
 
-/// A reference to a type.
+/// The index of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub usize);
 
 /// The sources of a definition's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Docs {
-    /// The document's comments.
     pub comments: Vec<String>,
     /// The number and title of the document's section.
     pub section: Option<String>,
@@ -46,81 +42,60 @@ pub struct Docs {
     pub span: Span,
 }
 
-/// A constant.
 #[derive(Clone, Debug)]
 pub struct Const {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: i128,
-    /// Its documentation.
     pub docs: Docs,
 }
 
-/// A type definition.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
     /// The name; for a body written in place, the path of names to it, joined by `.`.
     pub name: String,
-    /// Its kind.
     pub body: Body,
-    /// Its documentation.
     pub docs: Docs,
 }
 
-/// The kind of a type definition.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A typedef with its declaration.
     Alias(Field),
-    /// An enum.
     Enum(Vec<Member>),
-    /// A struct.
     Struct(Vec<Field>),
     /// Several unnamed arguments of a procedure, or a counted array as an argument or a result.
     Tuple(Vec<Field>),
-    /// A union.
     Union(Union),
 }
 
-/// One member of an enum.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: i32,
     /// The index of the first member with the same value, if that is another member.
     pub same_as: Option<u32>,
-    /// The document's comments.
     pub comments: Vec<String>,
     /// The position of the name; `Span::default()` if there is none.
     pub span: Span,
 }
 
-/// A declaration: a field of a struct, the payload of a union's arm, or the target of a typedef.
+/// A declaration: a field of a struct or a tuple, the payload of a union's arm, or the target of a typedef.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Its name.
     pub name: String,
     /// The position of the name.
     pub at: Span,
-    /// Its type.
     pub ty: Type,
     /// True if the field is DDP-eligible.
     pub eligible: bool,
-    /// Its documentation.
     pub docs: Docs,
 }
 
-/// A union.
 #[derive(Clone, Debug)]
 pub struct Union {
     /// The position of its name, or of its body written in place.
     pub at: Span,
-    /// The discriminant's name.
     pub discriminant_name: String,
-    /// The discriminant's type.
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
@@ -128,21 +103,16 @@ pub struct Union {
     pub has_all_labels: bool,
 }
 
-/// An arm of a union.
 #[derive(Clone, Debug)]
 pub struct Arm {
     /// The labels; empty for the default arm.
     pub labels: Vec<Label>,
-    /// The payload.
     pub payload: Option<Field>,
-    /// Its documentation.
     pub docs: Docs,
 }
 
-/// A case label.
 #[derive(Clone, Debug)]
 pub struct Label {
-    /// The value of the discriminant.
     pub value: i128,
     /// The name that the document uses for the value, if any.
     pub name: Option<String>,
@@ -151,7 +121,6 @@ pub struct Label {
 /// A bound or a length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Its value.
     pub value: u32,
     /// The constant that the document uses for the value, if any.
     pub constant: Option<String>,
@@ -160,11 +129,8 @@ pub struct Bound {
 /// A type where it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// `void`
     Void,
-    /// A type of the language.
     Scalar(Scalar),
-    /// A defined type.
     Named(TypeId),
     /// The name of a type that is defined outside of all documents.
     Extern(String),
@@ -182,35 +148,23 @@ pub enum Type {
     Optional(Box<Type>),
 }
 
-/// A program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its name.
     pub name: String,
-    /// Its number.
     pub number: u32,
     /// The position of the number; `None` if the number is invalid.
     pub number_at: Option<Span>,
-    /// Its versions in order.
     pub versions: Vec<Version>,
-    /// Its documentation.
     pub docs: Docs,
 }
 
-/// A version of a program.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Its name.
     pub name: String,
-    /// Its number.
     pub number: u32,
-    /// Its procedures in order.
     pub procedures: Vec<Procedure>,
-    /// The names of omitted procedures.
     pub omitted: Vec<String>,
-    /// Its Upper-Layer Binding.
     pub binding: Option<Binding>,
-    /// Its documentation.
     pub docs: Docs,
 }
 
@@ -221,30 +175,23 @@ pub struct Binding {
     pub backward: bool,
     /// The port of the RPC-over-RDMA service.
     pub port: Option<u16>,
-    /// The netids of the service.
     pub netids: Vec<String>,
     /// The recommended inline threshold, in bytes.
     pub inline_threshold: Option<u32>,
 }
 
-/// A procedure.
 #[derive(Clone, Debug)]
 pub struct Procedure {
-    /// Its name.
     pub name: String,
-    /// Its number.
     pub number: u32,
-    /// The arguments.
     pub arguments: Type,
     /// The name of a single argument, if the document names it.
     pub parameter: Option<String>,
-    /// The result.
     pub result: Type,
-    /// The bound of the largest eligible item in the reply, if the binding has one.
+    /// The binding's bound of the largest eligible item in the reply, if any.
     pub item: Option<Sum>,
-    /// The bound of the largest result including items, if the binding has one.
+    /// The binding's bound of the largest result including items, if any.
     pub whole: Option<Sum>,
-    /// Its documentation.
     pub docs: Docs,
 }
 
@@ -254,24 +201,19 @@ pub struct Sum {
     /// The fields by their paths. The flag is true for an `unsigned hyper`, and false for an `unsigned
     /// int`.
     pub fields: Vec<(Vec<String>, bool)>,
-    /// The constant.
     pub number: u64,
 }
 
 /// The discriminant type of a union, with typedefs resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// `int`
     Int,
-    /// `unsigned int`
     Unsigned,
     /// `hyper`, which some compilers accept
     Hyper,
     /// `unsigned hyper`, which some compilers accept
     UnsignedHyper,
-    /// `bool`
     Bool,
-    /// An enum.
     Enum(TypeId),
 }
 
@@ -280,13 +222,11 @@ pub enum Selector {
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Hir {
-    /// Returns a type by its id.
     #[must_use]
     pub fn get(&self, id: TypeId) -> Option<&TypeDef> {
         self.types.get(id.0)
     }
 
-    /// Returns all types with their ids.
     pub(crate) fn typed(&self) -> impl Iterator<Item = (TypeId, &TypeDef)> {
         self.types.iter().enumerate().map(|(index, ty)| (TypeId(index), ty))
     }
@@ -338,7 +278,6 @@ impl Hir {
         some.payload.as_ref().filter(|_| matched && none.payload.is_none() && is_bool())
     }
 
-    /// Returns all procedures of all versions of all programs.
     pub(crate) fn procedures(&self) -> impl Iterator<Item = &Procedure> {
         let versions = self.programs.iter().flat_map(|program| &program.versions);
         versions.flat_map(|version| &version.procedures)
@@ -436,7 +375,6 @@ impl Body {
         fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
     }
 
-    /// Like `declared`, but mutable.
     pub(crate) fn declared_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
             Body::Enum(_) => (&mut [], &mut []),

@@ -30,8 +30,8 @@ const NAMED: usize = 4;
 /// Adds included documents recursively. The path of a file is relative to the including document. If the
 /// file is missing, a given document with the same file name replaces it. `defined` decides `#ifdef`.
 ///
-/// An included document precedes the documents that include it. Returns the new ids of the given sources,
-/// in order.
+/// An included document precedes the documents that include it, except in a cycle. Returns the new ids of the
+/// given sources, in order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
     let options = ParseOptions { defined: defined.clone(), ..ParseOptions::default() };
     let given = sources.iter().count();
@@ -63,7 +63,6 @@ pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> 
     ids.into_iter().take(given).collect()
 }
 
-/// The included files of a run.
 #[derive(Default)]
 struct Reader {
     /// The documents by file identity.

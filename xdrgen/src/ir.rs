@@ -1,4 +1,5 @@
-//! The Rust IR: resolved types, evaluated constants, and Rust names. Emission makes no decisions.
+//! The Rust IR: resolved types, evaluated constants, and Rust names. A `name` is a name in the document, an
+//! `ident` is a name in Rust.
 
 use rpcrdma_layout::Items;
 
@@ -8,20 +9,16 @@ use crate::source::SourceId;
 /// The definitions of a run, ready for emission.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
-    /// The storage of variable-length data.
     pub data: Data,
     /// The types, indexed by [`TypeId`].
     pub types: Vec<TypeDef>,
-    /// The constants.
     pub consts: Vec<Const>,
-    /// The programs.
     pub programs: Vec<Program>,
     /// All definitions in source order.
     pub order: Vec<Item>,
 }
 
 impl Module {
-    /// Returns a type by its id.
     #[must_use]
     pub fn get(&self, id: TypeId) -> Option<&TypeDef> {
         self.types.get(id.0)
@@ -47,44 +44,31 @@ pub enum Data {
     Borrowed,
 }
 
-/// A constant.
 #[derive(Clone, Debug)]
 pub struct Const {
-    /// Its name in the document.
     pub name: String,
-    /// Its name in Rust.
     pub ident: String,
-    /// Its value.
     pub value: i128,
-    /// Its type.
     pub ty: ConstType,
-    /// The document that contains it.
+    /// The document that contains it, or the separate source of its namespace.
     pub source: SourceId,
-    /// Its documentation.
     pub docs: Docs,
 }
 
 /// The type of a constant: the first of these types that can hold its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstType {
-    /// `u32`
     U32,
-    /// `i32`
     I32,
-    /// `u64`
     U64,
-    /// `i64`
     I64,
 }
 
-/// A type definition.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// The name in the document; for a body written in place, the path of names to it, joined by `.`.
+    /// The name; for a body written in place, the path of names to it, joined by `.`.
     pub name: String,
-    /// Its name in Rust.
     pub ident: String,
-    /// Its kind.
     pub body: Body,
     /// True if the type has a lifetime because it borrows from the message.
     pub borrows: bool,
@@ -92,9 +76,8 @@ pub struct TypeDef {
     pub items: Option<Items>,
     /// The traits that it derives besides `Clone`, `Debug` and `PartialEq`.
     pub derives: Derives,
-    /// The document that contains it.
+    /// The document that contains it, or the separate source of its namespace.
     pub source: SourceId,
-    /// Its documentation.
     pub docs: Docs,
 }
 
@@ -105,11 +88,9 @@ pub struct Derives {
     pub copy: bool,
     /// `Eq` and `Hash`: no `f32`, `f64` or external type inside.
     pub eq: bool,
-    /// `Default`.
     pub default: bool,
 }
 
-/// The kind of a type definition in Rust.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// Another name of a type.
@@ -118,38 +99,29 @@ pub enum Body {
     Newtype(Field),
     /// A C-like enum.
     Enum(Vec<Member>),
-    /// A struct.
     Struct(Vec<Field>),
     /// A tuple struct: several unnamed arguments of a procedure.
     Tuple(Vec<Field>),
-    /// A union.
     Union(Union),
 }
 
-/// One member of an enum.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name in the document.
     pub name: String,
-    /// Its name in Rust.
     pub ident: String,
-    /// Its value.
     pub value: i32,
     /// The index of an earlier member with the same value. Rust has one variant for each value, so this
     /// member is a constant.
     pub same_as: Option<u32>,
-    /// The document's comments.
     pub comments: Vec<String>,
 }
 
-/// A struct's field, or the payload of a union's arm.
+/// A field of a struct, a newtype or a tuple, or the payload of a union's arm.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Its name in the document.
     pub name: String,
-    /// The name in Rust; empty if it has none, like the payload of an arm.
+    /// Empty if the field has no name in Rust, like the payload of an arm.
     pub ident: String,
-    /// Its type.
     pub ty: Type,
     /// The maximum number of elements of a counted array.
     pub max: Option<Bound>,
@@ -159,16 +131,12 @@ pub struct Field {
     pub list: bool,
     /// True if the field is DDP-eligible.
     pub eligible: bool,
-    /// Its documentation.
     pub docs: Docs,
 }
 
-/// A union.
 #[derive(Clone, Debug)]
 pub struct Union {
-    /// The discriminant's name in the document.
     pub discriminant_name: String,
-    /// The discriminant's type.
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
@@ -178,16 +146,12 @@ pub struct Union {
     pub uneven: bool,
 }
 
-/// An arm of a union.
 #[derive(Clone, Debug)]
 pub struct Arm {
-    /// Its name in Rust.
     pub ident: String,
     /// The labels; empty for the default arm.
     pub labels: Vec<Label>,
-    /// The payload.
     pub payload: Option<Field>,
-    /// Its documentation.
     pub docs: Docs,
 }
 
@@ -199,26 +163,20 @@ impl Arm {
     }
 }
 
-/// A case label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// The member of an enum.
     Member {
-        /// The enum.
         of: TypeId,
-        /// The member's index.
+        /// The index among the members of the enum.
         index: usize,
     },
-    /// A number.
     Number(i128),
-    /// TRUE or FALSE.
     Bool(bool),
 }
 
 /// A bound or a length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Its value.
     pub value: u32,
     /// The constant that the document uses for the value, if any: an index in [`Module::consts`].
     pub constant: Option<usize>,
@@ -227,11 +185,9 @@ pub struct Bound {
 /// A type where it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Nothing: `()`.
     Void,
     /// A built-in type of Rust or of the runtime.
     Scalar(Scalar),
-    /// A type of the module.
     Named(TypeId),
     /// The path of an existing Rust type.
     Extern(String),
@@ -253,60 +209,41 @@ pub enum Type {
     Boxed(Box<Type>),
 }
 
-/// A program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its name in the document.
     pub name: String,
-    /// Its number.
     pub number: u32,
-    /// Its versions in order.
     pub versions: Vec<Version>,
-    /// The document that contains it.
+    /// The document that contains it, or the separate source of its namespace.
     pub source: SourceId,
-    /// Its documentation.
     pub docs: Docs,
 }
 
-/// A version of a program.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Its name in the document.
     pub name: String,
     /// The name of the Rust type that represents the version.
     pub ident: String,
     /// The name of the module with its client and server.
     pub module: String,
-    /// Its number.
     pub number: u32,
-    /// Its procedures in order.
     pub procedures: Vec<Procedure>,
-    /// Its Upper-Layer Binding.
     pub binding: Option<Binding>,
-    /// Its documentation.
     pub docs: Docs,
 }
 
-/// A procedure.
 #[derive(Clone, Debug)]
 pub struct Procedure {
-    /// Its name in the document.
     pub name: String,
     /// The name of the Rust type that represents the procedure.
     pub ident: String,
-    /// The name of its method.
     pub method: String,
-    /// Its number.
     pub number: u32,
-    /// The arguments.
     pub arguments: Type,
     /// The name of the argument in methods.
     pub parameter: String,
-    /// The result.
     pub result: Type,
-    /// The bounds of its reply, if the binding has any.
     pub reply: ReplyBounds,
-    /// Its documentation.
     pub docs: Docs,
 }
 
@@ -322,16 +259,13 @@ pub struct ReplyBounds {
 /// A number of bytes: a sum of fields of the arguments and a constant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// The fields.
     pub fields: Vec<FieldPath>,
-    /// The constant.
     pub number: u64,
 }
 
 /// The path of a field of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath {
-    /// The fields' names in Rust.
     pub idents: Vec<String>,
     /// True for an `unsigned hyper`, false for an `unsigned int`.
     pub wide: bool,
@@ -349,7 +283,6 @@ impl Body {
         fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
     }
 
-    /// Like `fields`, but mutable.
     pub(crate) fn fields_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
             Body::Alias(_) | Body::Enum(_) => (&mut [], &mut []),

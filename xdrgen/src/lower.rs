@@ -1,5 +1,4 @@
-//! Lowers the protocol to its Rust form: names, boxes, derives, lists and borrowed data. All decisions
-//! that are specific to Rust are made here.
+//! Lowers the protocol to its Rust form: names, boxes, derives, lists and borrowed data.
 
 mod borrowed;
 mod layout;
@@ -22,7 +21,6 @@ use crate::namespace;
 use crate::sizes::layout as sizes;
 use naming::Naming;
 
-/// The options of lowering.
 pub(crate) struct Style<'a> {
     pub(crate) names: Names,
     pub(crate) data: Data,
@@ -30,7 +28,6 @@ pub(crate) struct Style<'a> {
     pub(crate) externs: &'a BTreeMap<String, String>,
 }
 
-/// Lowers a valid protocol.
 pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &mut Found) -> Module {
     let mut hir = hir;
     let data = style.data;
@@ -55,13 +52,11 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
     module
 }
 
-/// The state of lowering.
 struct Lower<'a, 'f> {
     naming: Naming<'f>,
     externs: &'a BTreeMap<String, String>,
     /// The indices of the constants by their names.
     consts: HashMap<String, usize>,
-    /// The lowered items.
     module: Module,
     /// The index of the first member with each value, for each enum that is a discriminant.
     places: HashMap<TypeId, HashMap<i128, usize>>,
@@ -328,7 +323,6 @@ fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
     Sum { fields: fields.collect(), number: sum.number }
 }
 
-/// Returns the type of a constant: the first type that can hold the value.
 fn const_type(value: i128) -> ConstType {
     if u32::try_from(value).is_ok() {
         ConstType::U32

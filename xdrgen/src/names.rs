@@ -173,8 +173,8 @@ pub(crate) fn module(path: &std::path::Path) -> String {
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// Rust's keywords by length, including reserved ones. `concat!` splits one keyword, which this
-/// repository contains as a word only next to unchecked code.
+/// Rust's keywords by length, including reserved ones. `concat!` splits one keyword, so that a search of the
+/// repository for this word finds only code that needs it.
 const KEYWORDS: [&[&str]; 9] = [
     &[],
     &[],
@@ -293,8 +293,8 @@ fn bracketed(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns a name as a Rust identifier. A keyword becomes a raw identifier or, if that is invalid, gets
-/// an underscore.
+/// Returns a name as a Rust identifier. A keyword becomes a raw identifier or, if that is invalid, gets an
+/// underscore. Other invalid names get an underscore or a prefix.
 fn ident(name: String) -> String {
     if is_ident(&name) {
         return name;
@@ -355,7 +355,6 @@ impl Taken {
         Taken::default().and(reserved)
     }
 
-    /// Creates a scope with a capacity.
     #[must_use]
     pub(crate) fn with_room(names: usize) -> Self {
         Taken { names: crate::hash::with_room(names), ..Taken::default() }
@@ -368,7 +367,6 @@ impl Taken {
         self
     }
 
-    /// Returns true if a name is in use.
     #[must_use]
     pub fn has(&self, ident: &str) -> bool {
         self.names.contains_key(ident)

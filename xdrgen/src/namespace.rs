@@ -18,17 +18,15 @@ pub(crate) fn split(name: &str) -> (&str, &str) {
     name.rsplit_once("::").unwrap_or(("", name))
 }
 
-/// Returns a name without its namespace.
 pub(crate) fn last(name: &str) -> &str {
     split(name).1
 }
 
-/// Returns a name qualified by its namespace.
 pub(crate) fn join(within: &str, name: &str) -> String {
     if within.is_empty() { name.to_owned() } else { format!("{within}::{name}") }
 }
 
-/// Resolves the names of documents that have namespaces.
+/// Qualifies the names in all documents, if any document has namespaces.
 pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     if documents.iter().all(|document| document.namespaces.is_empty()) {
         return;

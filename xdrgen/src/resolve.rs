@@ -33,7 +33,6 @@ pub(crate) use named::is_own_name;
 pub(crate) use scope::Document;
 pub(crate) use supply::{Known, supply};
 
-/// The definitions of all documents.
 pub(crate) struct Resolved {
     pub(crate) hir: Hir,
     /// True if the HIR can be emitted: the documents have no errors, or `--keep-going` is set and the invalid

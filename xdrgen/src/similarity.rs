@@ -27,8 +27,8 @@ pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
 }
 
 /// Returns the edit distance: the number of letters to insert, delete, replace or swap with the next,
-/// ignoring case. Thousands of names are compared, so the rows of counts are on the stack. A name that
-/// does not fit the rows matches no other name.
+/// ignoring case. Thousands of names are compared, so the rows of counts are on the stack. Returns
+/// `usize::MAX` if `b` does not fit the rows.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row = [0; LONGEST_COMPARED + 1];
     let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };
@@ -36,7 +36,6 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
         *place = count;
     }
     let Some((before, counts)) = row.split_first_mut() else { return a.len() };
-    // The row above `counts`, needed for swaps.
     let mut above_that = [0; LONGEST_COMPARED];
     let mut last_x = None;
     for x in a.bytes() {
@@ -63,7 +62,7 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     counts.last().copied().unwrap_or(*before)
 }
 
-/// Maximum length of a compared name.
+/// Maximum length of a compared name in bytes.
 const LONGEST_COMPARED: usize = 63;
 
 #[cfg(test)]

@@ -102,7 +102,6 @@ impl Source {
         &self.text
     }
 
-    /// Returns the offsets of the lines.
     fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
             let ends = self.text.match_indices('\n').map(|(end, _)| narrow(end + 1));

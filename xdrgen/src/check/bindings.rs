@@ -44,7 +44,6 @@ enum ItemSize {
     None,
 }
 
-/// The bounds of the reply of a procedure.
 struct BoundReply<'b> {
     reply: &'b Reply,
     procedure: usize,
@@ -179,7 +178,8 @@ fn sum(hir: &Hir, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut 
     Some(sum)
 }
 
-/// Finds the field of the arguments that a path names. The field must be unsigned.
+/// Finds the field of the arguments that a path names. The field must be unsigned. Returns the path, and true
+/// if the field is an `unsigned hyper`.
 fn field_path(
     hir: &Hir,
     procedure: &Procedure,
@@ -224,7 +224,6 @@ impl Item<'_> {
 }
 
 impl Bound<'_> {
-    /// Marks the items as eligible.
     pub(super) fn mark(&self, hir: &mut Hir) {
         for item in self.items.iter().filter(|item| item.is_eligible()) {
             let fields = hir.types.get_mut(item.of.0).into_iter().flat_map(|ty| ty.body.declared_mut());

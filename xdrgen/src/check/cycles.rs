@@ -6,7 +6,7 @@ use crate::graph::Graph;
 use crate::hash::HashSet;
 use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
 
-/// Maximum number of types named in a report of a cycle.
+/// Maximum number of further types named in a report of a cycle.
 const NAMED: usize = 8;
 
 /// X222: a type without finite values.
@@ -85,7 +85,6 @@ fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     }
 }
 
-/// Returns, for each type, whether the type has finite values.
 fn finite(facts: &Facts<'_>) -> Vec<bool> {
     facts.graph.solve(false, |id, finite| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, finite)))
 }

@@ -11,7 +11,6 @@ use crate::sizes::messages as sizes;
 /// Maximum number of procedures named in a finding.
 const NAMED: usize = 3;
 
-/// A version in its Rust form, its binding, and the layouts of all types.
 pub(super) struct Messages<'m> {
     pub(super) version: &'m Version,
     pub(super) binding: &'m Binding,
@@ -129,17 +128,16 @@ pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
             Some(MessageKind::NarrowBound { procedure: name.clone(), bytes, max, of_item }.at(place.span))
         };
         let item = narrow(item, 1, largest(&[layout.items.largest]), true);
-        // The bound of an item also bounds the result.
+        // At most one finding for each reply.
         found.extend(item.or_else(|| narrow(whole, layout.lengths.min.max(1), longest(layout), false)));
     }
 }
 
-/// Returns the length of the longest result or, if the result is unbounded, of its longest bounded part.
 fn longest(Layout { lengths, items }: Layout) -> u64 {
     largest(&[lengths.max, lengths.max_reduced, items.largest])
 }
 
-/// Returns the largest of the sizes that fit a chunk. The binding must bound a reply of any other size.
+/// Returns the largest of the sizes that fit a chunk, or 0.
 fn largest(sizes: &[Size]) -> u64 {
     let bounded = sizes.iter().filter_map(|size| size.bound());
     bounded.filter(|bytes| *bytes <= u64::from(u32::MAX)).max().unwrap_or(0)

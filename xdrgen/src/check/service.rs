@@ -14,7 +14,8 @@ const KIB: u32 = 1024;
 /// The thresholds that a peer can announce: multiples of 1 KiB, from 1 to 256 KiB (RFC 8797 section 4.2).
 const THRESHOLDS: std::ops::RangeInclusive<u32> = KIB..=256 * KIB;
 
-/// Returns the parameters of a binding, without invalid netids and without an invalid inline threshold.
+/// Returns the parameters of a binding, without invalid or repeated netids and without an invalid inline
+/// threshold.
 pub(super) fn valid_parameters(binding: &Binding) -> hir::Binding {
     let mut netids: Vec<String> = Vec::new();
     for Placed { value, .. } in &binding.netids {

@@ -5,7 +5,7 @@ use crate::diag::{Excerpt, Found, UnionKind};
 use crate::hash::HashSet;
 use crate::hir::{Body, Hir, Selector, Union};
 
-/// Maximum number of values named in a warning.
+/// Maximum number of values named in a finding.
 const NAMED: usize = 5;
 
 /// X214: values without an arm, which cannot be decoded. Each union has one finding for all values.

@@ -76,13 +76,11 @@ fn line(addition: &Addition) -> String {
     }
 }
 
-/// Returns the line of a definition that was not compared: its name, the reason, and its position.
 pub(super) fn unknown(sources: &Sources, one: &NotCompared) -> String {
     let name = if one.name.is_empty() { "a definition" } else { &one.name };
     format!("not compared: {name} ({}, {})\n", one.why(), place(sources, one.span))
 }
 
-/// Returns a position as `file:line`.
 pub(super) fn place(sources: &Sources, span: Span) -> String {
     let Some(source) = sources.get(span.source) else { return String::new() };
     format!("{}:{}", source.name().display(), source.line_column(span.start).line)

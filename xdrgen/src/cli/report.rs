@@ -86,7 +86,6 @@ impl Reporting {
         self.message_format == Form::Json
     }
 
-    /// Reports why a run could not start or finish.
     pub(super) fn print_failure(&self, file: Option<&Path>, message: &str) {
         let file = file.map(|file| file.to_string_lossy());
         print_error(&match (self.message_format, &file) {

@@ -1,4 +1,4 @@
-//! Judges changes by the rules of a document. Produces every finding of `compat`.
+//! Judges changes by [`Rules`]. Produces every breach.
 
 use super::{Change, Compared, Effect, EnumUses, Kind as Of, Number, Pair, Path, view};
 use crate::diag::{BreachKind, Diagnostic, Gap, Part};
@@ -11,9 +11,9 @@ use crate::source::{SourceId, Span};
 pub enum Kind {
     /// A value of an enum that messages contain.
     Value,
-    /// An arm of a union: a message type's body.
+    /// An arm of a union.
     Arm,
-    /// A flag bit.
+    /// A flag.
     Flag,
     /// A constant, or a member of an enum that no message contains.
     Constant,
@@ -32,8 +32,8 @@ pub enum Kind {
 pub struct Addition {
     /// Its kind.
     pub kind: Kind,
-    /// The name of the definition that is extended, or of the added type or program. Empty for a constant
-    /// outside enums.
+    /// The name of the definition that is extended, or of the added type or program. Empty for a constant or
+    /// a flag outside enums.
     pub name: String,
     /// The addition in XDR; the number of a program, and empty for a type.
     pub text: String,
@@ -94,7 +94,6 @@ impl Unread {
     }
 }
 
-/// The findings, the additions, and the definitions that were not compared.
 #[derive(Default)]
 pub(crate) struct Judged {
     pub(crate) breaches: Vec<Diagnostic>,
@@ -207,7 +206,6 @@ impl<'m> Judge<'m> {
         self.judged.additions.push(Addition { kind, name: name.to_owned(), text, span });
     }
 
-    /// Records that a definition of the base was not compared.
     fn not_compared_because(&mut self, name: &str, gap: Gap, span: Span) {
         self.judged.not_compared.push(NotCompared { name: name.to_owned(), gap, span });
     }
@@ -292,7 +290,6 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// Judges a member of an enum that messages contain.
     fn member(&mut self, change: &Change<'m>, ids: (TypeId, TypeId), pair: Pair<&'m Member>) {
         let (path, of) = (&change.path, change.path.names[0].to_owned());
         let is_sent = change.effect != Effect::Unsent;
@@ -357,9 +354,10 @@ impl<'m> Judge<'m> {
 
     // ---- names for numbers
 
-    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. The name
-    /// may be removed, but its number may not change. A new flag must use free bits of its word. The
-    /// members of one enum are flags of one word; a constant is a flag if its name contains `FLAG`.
+    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. The name may
+    /// be removed (except a flag, by RFC 8178), but its number may not change. A new flag must use free bits
+    /// of its word. The members of one enum are flags of one word; a constant is a flag if its name contains
+    /// `FLAG`.
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);
         let base = self.base;

@@ -17,12 +17,11 @@ pub(crate) enum Use<'m> {
 }
 
 impl<'m> Use<'m> {
-    /// Returns the use of an arm's payload.
     pub(super) fn payload(field: Option<&'m Field>) -> Self {
         Use::Type(field.map_or(&Type::Void, |field| &field.ty))
     }
 
-    /// Returns a key that is equal for equal uses.
+    /// Returns a key that identifies the use: the address of the type, or an odd number for an id.
     pub(super) fn key(self) -> usize {
         match self {
             Use::Type(ty) => std::ptr::from_ref(ty).addr(),
@@ -104,7 +103,6 @@ impl<'m> View<'m> {
         }
     }
 
-    /// Returns the wire form, for findings.
     pub(super) fn form(&self, hir: &Hir) -> Form {
         let name = |id: &TypeId| name(hir, *id).to_owned();
         match self {

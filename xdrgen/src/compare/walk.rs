@@ -11,7 +11,6 @@ use crate::namespace::last;
 /// Maximum number of structs and array elements that are expanded into one sequence of fields.
 const MAX_FIELDS: usize = 4096;
 
-/// The stop condition of a walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// Stops after everything was compared.
@@ -23,7 +22,6 @@ pub(super) enum Stop {
     AtDifference,
 }
 
-/// A comparison of two versions in progress.
 pub(super) struct Walk<'m> {
     pub(super) base: &'m Hir,
     pub(super) new: &'m Hir,
@@ -35,8 +33,8 @@ pub(super) struct Walk<'m> {
     enums: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     pending: Vec<(Use<'m>, Use<'m>, Path<'m>)>,
     uses: HashSet<(usize, usize)>,
-    /// The remaining number of pairs to compare; trials use `left_to_try`. Types with the same name are
-    /// paired once, so only unusual documents reach the limit.
+    /// The number of pairs that the walk may still compare; trials use `left_to_try`. Types with the same
+    /// name are paired once, so only unusual documents reach the limit.
     left: usize,
     left_to_try: usize,
     /// Whether two types have the same layout, if compared.
@@ -123,7 +121,6 @@ impl<'m> Walk<'m> {
         self.emit(path, kind, true, [None, None]);
     }
 
-    /// Compares two uses, and all types that they contain.
     pub(super) fn compare(&mut self, base: Use<'m>, new: Use<'m>, path: Path<'m>) {
         self.pending.push((base, new, path));
         while let Some((base, new, path)) = self.pending.pop() {
@@ -271,7 +268,6 @@ impl<'m> Walk<'m> {
 
     // ---- enums and unions
 
-    /// Compares two enums, and returns their uses.
     fn enums(&mut self, old: TypeId, new: TypeId) -> &mut EnumUses<'m> {
         if self.bodies.insert((old, new)) {
             self.members(old, new);
@@ -302,7 +298,6 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Returns the path of a definition in both versions.
     pub(super) fn types(&self, old: TypeId, new: TypeId) -> Path<'m> {
         let span = |hir: &Hir, id| hir.get(id).map(|ty| ty.docs.span).unwrap_or_default();
         Path { base: span(self.base, old), new: span(self.new, new), ..Path::named(name(self.base, old)) }
@@ -366,7 +361,7 @@ impl<'m> Walk<'m> {
         self.in_messages = in_messages;
     }
 
-    /// Adds an arm that only one of two unions has.
+    /// Adds a change for an arm that only one of two unions has.
     fn arm(&mut self, path: Path<'m>, kind: Kind<'m>, arm: &'m Arm, is_written: bool) {
         let is_new = matches!(kind, Kind::Arm(_, [None, _], ..));
         let text = is_written.then(|| line(&arm.docs)).and_then(|text| side(text, &arm.docs));
@@ -401,8 +396,8 @@ struct Element<'m> {
     field: Option<(&'m str, &'m Field)>,
 }
 
-/// Returns the fields of a use in wire order. Expands at most `max` structs, the outermost first. With
-/// `arrays`, also expands arrays of fixed length, whose elements count toward `max`.
+/// Returns the fields of a use in wire order. Expands at most `max` structs. With `arrays`, also expands
+/// arrays of fixed length, whose elements count toward `max`.
 fn items<'m>(hir: &'m Hir, of: Use<'m>, max: usize, arrays: bool) -> Vec<Element<'m>> {
     let mut sent = Vec::new();
     let mut opened = 0;

@@ -22,8 +22,8 @@ impl<'m> Walk<'m> {
                 self.declared("typedef", path, (one, &ty.docs), (other, &with.docs));
             }
             _ => {
-                // If only one of them is a typedef, the two differ, but a trial treats types with the same
-                // name as equal.
+                // If neither is a typedef, the two differ, but a trial treats types with the same name as
+                // equal.
                 let ids = View::of(self.base, Use::Id(id)).id().zip(View::of(self.new, Use::Id(other)).id());
                 let wire = ids == Some((id, other)) || !self.same(Use::Id(id), Use::Id(other));
                 let text = |ty: &TypeDef| side(format!("{}: {}", kind(ty), line(&ty.docs)), &ty.docs);

@@ -3,7 +3,6 @@
 use crate::source::narrow;
 use std::ops::Range;
 
-/// One line of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     /// The bytes, without the line ending.
@@ -27,7 +26,7 @@ pub struct Section {
     pub title: String,
 }
 
-/// Estimated length of a line. Few documents have lines that are shorter on average.
+/// Estimated length of a line in bytes. Few documents have lines that are shorter on average.
 const BYTES_OF_A_LINE: usize = 32;
 
 /// Splits a document into lines and flags those of page breaks.
@@ -111,7 +110,6 @@ fn is_header(line: &str) -> bool {
     (numbered || line.starts_with("Internet-Draft") || line.starts_with("INTERNET-DRAFT")) && dated()
 }
 
-/// Returns true if a document has page breaks, `Request for Comments:` or `Internet-Draft`.
 pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
     lines.iter().any(|line| line.page_break)
         || document.contains("Request for Comments:")
@@ -126,12 +124,10 @@ pub(crate) fn is_numbered(document: &str, lines: &[Line]) -> bool {
     })
 }
 
-/// Returns true if a document has page footers.
 pub(crate) fn is_paged(document: &str, lines: &[Line]) -> bool {
     lines.iter().any(|line| is_footer(line.text(document)))
 }
 
-/// Returns the sections of a document, in order.
 pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
     let mut sections = Vec::new();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
@@ -147,7 +143,7 @@ pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
     sections
 }
 
-/// Returns the heading in a line, if any: a section number at the start of the line, then a title.
+/// Returns the heading in a line, if any: a section number, possibly after `#` or `Appendix`, and a title.
 pub(crate) fn heading(line: &str) -> Option<&str> {
     // The first byte excludes most lines.
     if !line.starts_with(|c: char| c == '#' || c.is_ascii_digit() || c.is_ascii_uppercase()) {

@@ -23,7 +23,6 @@ pub struct Map {
 }
 
 impl Map {
-    /// Returns an empty map into a document.
     #[must_use]
     pub(crate) fn new(source: SourceId) -> Self {
         Map { source, runs: Vec::new() }
@@ -55,7 +54,6 @@ impl Map {
         self.source
     }
 
-    /// Returns a cursor for lookups in ascending order.
     pub(crate) fn places(&self) -> Places<'_> {
         Places { map: self, next: 0 }
     }

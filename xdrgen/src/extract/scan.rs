@@ -1,7 +1,8 @@
 //! Finds definitions in older RFCs: indented text between paragraphs, without marks.
 //!
 //! A line that begins like a definition is passed to the parser. Only parts that parse are kept, which
-//! excludes prose, pseudocode and examples of calls. Text that only resembles a definition is reported.
+//! excludes prose, pseudocode and examples of calls. Text that does not parse but was probably meant as a
+//! definition is reported.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +88,6 @@ struct Scan<'a> {
     id: SourceId,
     document: &'a str,
     lines: &'a [Line],
-    /// True if the document is published and cannot be corrected.
     published: bool,
     recognizer: Recognizer<'a>,
     pieces: Vec<(usize, Piece)>,
@@ -149,7 +149,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Tries to parse a definition at `line`. Returns the line after it on success.
+    /// Tries to parse a definition at `line`. Returns the line after the definition on success.
     fn definition(&mut self, line: usize, free: usize) -> Option<usize> {
         let text = self.text(line);
         let indent = text.len() - text.trim_start_matches(' ').len();

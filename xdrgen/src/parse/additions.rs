@@ -28,7 +28,6 @@ pub(crate) struct Block {
     inside: Range<usize>,
 }
 
-/// Finds all additions of a text.
 pub(crate) fn find(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut from = 0;

@@ -13,11 +13,10 @@ use crate::hash::HashMap;
 struct Open {
     /// True if the text around the condition is active.
     outer: bool,
-    /// True if the current branch is active.
     active: bool,
-    /// True if an earlier branch was active.
+    /// True if this branch or an earlier branch was active.
     taken: bool,
-    /// True after the first branch.
+    /// True if the current branch is not the first.
     is_else: bool,
     /// True after an `#else`.
     last: bool,
@@ -25,7 +24,6 @@ struct Open {
     place: Range<u32>,
 }
 
-/// The defined names and the open conditions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     /// The defined names with their numbers, if any.
@@ -113,7 +111,8 @@ impl Conditions {
         }
     }
 
-    /// Returns whether an `#if` holds; `None` if it is malformed. An undefined name counts as 0.
+    /// Returns whether an `#if` holds; `None` if it is malformed. An undefined name counts as 0, a defined
+    /// name without a number as 1.
     fn evaluate(&self, text: &str) -> Option<bool> {
         struct Lenient<'a>(&'a Conditions);
         impl Names for Lenient<'_> {
@@ -136,7 +135,6 @@ impl Conditions {
         self.open.first().map(|open| open.place.start)
     }
 
-    /// Returns the findings about the conditions of a text.
     pub(crate) fn finish(self, map: &Map) -> impl Iterator<Item = Diagnostic> {
         let open = self.open.into_iter().map(|open| (open.place, PreprocessorKind::OpenCondition));
         self.found.into_iter().chain(open).map(|(place, kind)| kind.at(map.span(place)))

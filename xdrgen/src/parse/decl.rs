@@ -18,7 +18,7 @@ use crate::ast::{
 use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 use crate::keywords::{BEGIN_DECLARATION, is_keyword};
 
-/// declaration, without the surrounding comments
+/// Parses a declaration, without the surrounding comments.
 pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let first = input.at;
     let is_item = input.word(0) == "zcopaque" && input.context.dialect == Dialect::Xdrzcc;
@@ -41,13 +41,12 @@ pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, Declaration { specifier, name, multiplicity, span, docs: Vec::new(), eligible }))
 }
 
-/// A type that is one word
 pub(crate) fn one_word(input: Tokens<'_>, kind: TypeSpecifierKind) -> (Tokens<'_>, TypeSpecifier) {
     let span = input.context.span(input.at, input.at);
     (input.take_from(1), TypeSpecifier { kind, span })
 }
 
-/// The name of opaque data or of a string, and its size. rpcgen permits strings without a bound.
+/// Parses the name and the size of opaque data or of a string. rpcgen permits strings without a bound.
 fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, Multiplicity)> {
     if input.word(0) == "*" {
         return Err(fail(input, Reason::Kind(&SyntaxKind::PointerToBytes)));
@@ -68,7 +67,7 @@ fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, M
     Ok((rest, (Some(name), size)))
 }
 
-/// The name after a type, with an optional `*` before it or a size after it
+/// Parses the name after a type, with an optional `*` before the name or a size after it.
 fn named<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, (Option<Identifier>, Multiplicity)> {
     if input.word(0) == "*" {
         if input.word(1) == "*" {
@@ -87,7 +86,7 @@ fn named<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, (Option<Identif
     Ok((rest, (Some(name), size)))
 }
 
-/// `[` value `]`, `<` \[ value \] `>`, or nothing
+/// Parses `[n]`, `<n>`, `<>` or nothing.
 pub(crate) fn multiplicity(input: Tokens<'_>) -> Parse<'_, Multiplicity> {
     match input.word(0) {
         "[" => map(delimited(token("["), cut(value), cut(token("]"))), Multiplicity::Fixed).parse(input),
@@ -100,7 +99,7 @@ pub(crate) fn multiplicity(input: Tokens<'_>) -> Parse<'_, Multiplicity> {
     }
 }
 
-/// value: a constant, or the name of a constant
+/// Parses a constant, or the name of a constant.
 pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
     if matches!(input.word(0), "(" | "-" | "+" | "~" | "!") {
         return Err(fail(input, Reason::Kind(&SyntaxKind::Arithmetic)));
@@ -118,12 +117,11 @@ fn is_operator(input: Tokens<'_>) -> bool {
         "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "(" => true,
         "<" => input.word(1) == "<",
         ">" => input.word(1) == ">",
-        // `A -1`: the sign belongs to the number.
+        // In `A -1`, the lexer makes the sign part of the number.
         word => word.starts_with('-') && input.peek(0).is_some_and(|found| found.kind == Kind::Number),
     }
 }
 
-/// constant
 pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
     match input.peek(0).map(|found| found.kind) {
         Some(Kind::Number) => {
@@ -142,7 +140,7 @@ pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
     }
 }
 
-/// type-specifier, including rpcgen's short and additional forms
+/// Parses a type specifier, including rpcgen's short and additional forms.
 pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
     let first = input.at;
     let next = input.take_from(1);
@@ -171,8 +169,8 @@ fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
     path(input).map_err(|_| refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)))
 }
 
-/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long`
-/// is `hyper`.
+/// Parses the name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long
+/// long` is `hyper`.
 fn scalar(input: Tokens<'_>) -> Option<(Tokens<'_>, Scalar)> {
     let next = input.take_from(1);
     Some(match (input.word(0), next.word(0)) {
@@ -211,7 +209,7 @@ fn unsigned(signed: Scalar) -> Scalar {
     }
 }
 
-/// The name after `struct`, `union` or `enum`, which refers to a separate definition
+/// Parses the name after `struct`, `union` or `enum`, which refers to a separate definition.
 fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
     let (rest, name) = path(input)?;
     if matches!(rest.word(0), "{" | "switch") {
@@ -220,7 +218,6 @@ fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
     Ok((rest, TypeSpecifierKind::Named(name)))
 }
 
-/// enum-body
 pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
     let (rest, _) = token("{")(input)?;
     if rest.word(0) == "}" {
@@ -259,7 +256,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
     }
 }
 
-/// identifier `=` value; an implicit value is one more than the previous value
+/// Parses `NAME = value`, or `NAME` alone (rpcgen).
 fn enum_member(input: Tokens<'_>) -> Parse<'_, EnumMember> {
     let (rest, name) = identifier(input)?;
     let (rest, value) = opt(preceded(token("="), cut(value))).parse(rest)?;
@@ -267,7 +264,6 @@ fn enum_member(input: Tokens<'_>) -> Parse<'_, EnumMember> {
     Ok((rest, EnumMember { name, value, docs: input.context.docs(input.at, last) }))
 }
 
-/// struct-body
 pub(crate) fn struct_body(input: Tokens<'_>) -> Parse<'_, StructBody> {
     let (rest, _) = token("{")(input)?;
     let (rest, fields) = many0(field).parse(rest.deeper()?)?;
@@ -277,7 +273,7 @@ pub(crate) fn struct_body(input: Tokens<'_>) -> Parse<'_, StructBody> {
     Ok((rest.take_from(1).level(input), StructBody { fields }))
 }
 
-/// declaration `;`
+/// Parses a declaration with its `;` and its comments.
 fn field(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = declaration(input)?;
     let (rest, last) = end_of_declaration(rest)?;
@@ -285,7 +281,7 @@ fn field(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// union-body. As in rpcgen, the default arm may be anywhere among the others.
+/// Parses a union body. As in rpcgen, the default arm may precede other arms.
 pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     let (rest, _) = token("switch")(input)?;
     let (rest, _) = cut(token("(")).parse(rest)?;
@@ -336,7 +332,6 @@ fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     Reason::Expected(Expected::Arm, &["case", "default"])
 }
 
-/// case-spec
 fn case_spec(input: Tokens<'_>) -> Parse<'_, CaseSpec> {
     let label = delimited(token("case"), cut(value), cut(token(":")));
     let (rest, labels) = many1(label).parse(input)?;
@@ -344,13 +339,12 @@ fn case_spec(input: Tokens<'_>) -> Parse<'_, CaseSpec> {
     Ok((rest, CaseSpec { labels, declaration }))
 }
 
-/// `default` `:` declaration `;`
 fn default_arm(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, _) = (token("default"), cut(token(":"))).parse(input)?;
     arm(input.at, rest)
 }
 
-/// An arm's declaration, with the comments from its first label onward
+/// Parses an arm's declaration, with the comments from the arm's first label onward.
 fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = cut(declaration).parse(input)?;
     let (mut rest, mut last) = end_of_declaration(rest)?;
@@ -365,7 +359,7 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     }
     declaration.docs = context.docs(first, last);
     if (input.at..last).any(|at| context.token(at).is_some_and(|token| token.text == "{")) {
-        // If the arm has an inline body, its comments are those before the body.
+        // The comments of an arm with an inline body are those before the body.
         let labels = (first + 1..=input.at).flat_map(|at| context.after(at - 1).chain(context.before(at)));
         let labels: Vec<String> = labels.filter_map(|comment| super::docs::clean(comment.text)).collect();
         let place =
@@ -375,8 +369,8 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// A further declaration in place of the next label, in a published document (RFC 1094 and RFC 5666 have
-/// such arms)
+/// Parses a further declaration in place of the next label. Published documents have such arms: RFC 1094 and
+/// RFC 5666.
 fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {
         return None;

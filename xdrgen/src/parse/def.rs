@@ -25,8 +25,7 @@ use crate::keywords::DEFINITIONS;
 use crate::namespace::join;
 use crate::source::{Span, narrow};
 
-/// specification: definitions up to the end of the text. After an error, parsing continues at the next
-/// definition.
+/// Parses all definitions of a text. After an error, parsing continues at the next definition.
 pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specification {
     let mut input = Tokens::new(context);
     let mut c_lines = context.lexed.c_lines.iter().peekable();
@@ -108,7 +107,6 @@ fn gaps(context: &Context<'_>) -> Vec<u32> {
 /// Maximum length in bytes of the qualified name of a namespace.
 const MAX_PATH: usize = 255;
 
-/// The namespaces of a document.
 #[derive(Default)]
 struct Namespaces {
     all: Vec<Namespace>,
@@ -117,13 +115,12 @@ struct Namespaces {
 }
 
 impl Namespaces {
-    /// Returns the path of the current namespace.
     fn path(&self) -> &str {
         self.open.last().and_then(|(open, _)| self.all.get(*open)).map_or("", |around| &around.path)
     }
 
-    /// Parses `namespace a {`, or the `}` of a namespace. After a broken definition, a `}` belongs to
-    /// that definition, unless it begins the line after the definition's `};`.
+    /// Parses `namespace a {`, or the `}` of a namespace. After a broken definition, a `}` belongs to that
+    /// definition, unless it begins a line directly after the definition's `};`.
     fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
         let context = input.context;
         if input.word(0) == "}" && (!broken || is_after_body(input)) {
@@ -189,8 +186,8 @@ impl Unread {
     }
 }
 
-/// Returns true if the text is missing at one of `places` between the start of a definition and its
-/// error. The missing text is already reported.
+/// Returns true if one of `places` is between the start of a definition and its error. Text is missing there,
+/// which is already reported.
 fn is_text_missing(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
     let place = places.get(places.partition_point(|place| *place <= begins(start)));
@@ -204,7 +201,7 @@ pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
     }
 }
 
-/// definition; also returns the index of its last token
+/// Parses a definition. Also returns the index of its last token.
 pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)> {
     let (rest, kind) = match input.word(0) {
         "const" => constant_def(input)?,
@@ -217,7 +214,7 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     Ok((rest, (kind, last)))
 }
 
-/// constant-def. A string constant (rpcgen) is only for C and is passed through.
+/// Parses a constant definition. A string constant (rpcgen) is only for C and is passed through.
 fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, _) = token("const")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
@@ -231,11 +228,9 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     Ok((rest, DefinitionKind::Const(ConstDef { name, value })))
 }
 
-/// type-def
 fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let next = input.take_from(1);
     match input.word(0) {
-        // Only a field can be `zcopaque`.
         "typedef" if matches!(next.word(0), "void" | "zcopaque") => {
             Err(fail(next, Reason::Expected(Expected::Type, &[])))
         }
@@ -275,7 +270,7 @@ fn sized(arm: &mut Declaration) {
     arm.multiplicity = Multiplicity::Variable(None);
 }
 
-/// `struct *name { ... }`, defined in RFC 1014 and used in RFC 1094 and RFC 1833. The name is optional
+/// Parses `struct *name { ... }`, defined in RFC 1014 and used in RFC 1094 and RFC 1833. The name is optional
 /// data of that structure, which modern XDR writes as `typedef struct { ... } *name`.
 fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, name) = identifier(input.take_from(2))?;
@@ -293,7 +288,7 @@ fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     Ok((rest, DefinitionKind::Typedef(declaration)))
 }
 
-/// The `;` of a definition. A name between a body's `}` and the `;`, as in RFC 5531, is ignored.
+/// Parses the `;` of a definition. A name between a body's `}` and the `;`, as in RFC 5531, is ignored.
 fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, usize> {
     let context = input.context;
     let body =
@@ -311,7 +306,6 @@ fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, 
     if matches!(kind, DefinitionKind::Typedef(_)) { end_of_declaration(input) } else { semicolon(input) }
 }
 
-/// Combines a definition with its comments and section.
 pub(crate) fn finish(
     context: &Context<'_>,
     extract: &Extract,
@@ -370,7 +364,6 @@ impl Piece<'_> {
     }
 }
 
-/// Converts a line of another language to a definition.
 fn other_line(context: &Context<'_>, extract: &Extract, placed: &Placed<'_>) -> Definition {
     let span = context.map.span(placed.start..placed.end);
     let kind = match placed.line {

@@ -25,7 +25,8 @@ const MAX_PASTED: usize = 1 << 14;
 /// Maximum length in bytes of a token that `##` creates.
 const MAX_TOKEN: usize = 1 << 10;
 
-/// Maximum number of parameters of a macro, as in C. Each token of its body is compared to them.
+/// Maximum number of parameters of a macro: the number that C guarantees. Each token of the body is compared
+/// to all parameters.
 const MAX_PARAMETERS: usize = 127;
 
 /// The macros defined at a position of a text.
@@ -43,7 +44,6 @@ struct Macro<'a> {
     place: usize,
 }
 
-/// A use of a macro and its expansion.
 pub(super) struct Expanded<'a> {
     pub(super) tokens: Result<Vec<&'a str>, Fault>,
     /// The length in bytes of the arguments after the macro's name.
@@ -57,7 +57,8 @@ impl<'a> Macros<'a> {
         Macros { known: HashMap::default(), pasted, work: 0 }
     }
 
-    /// Defines a macro, unless it is a single value or a type. `after` is the text after its name.
+    /// Defines a macro that has parameters, or whose body is more than a value or a type. `after` is the text
+    /// after its name.
     pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: usize) {
         self.known.remove(name);
         let (parameters, body) = match after.strip_prefix('(') {
@@ -101,7 +102,7 @@ impl<'a> Macros<'a> {
                 _ => {}
             }
             written.push(token);
-            // Discarded tokens also count.
+            // The limit includes arguments that the body discards.
             self.work += 1;
             if self.work > MAX_WORK {
                 return Some(Expanded { tokens: Err(self.stop()), length: 0, place });

@@ -11,7 +11,7 @@ use crate::ast::{
 };
 use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 
-/// program-def, without the `;`
+/// Parses a program, without the `;`.
 pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
     let (rest, _) = token("program")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
@@ -32,13 +32,12 @@ fn finalize<E>(error: nom::Err<E>) -> nom::Err<E> {
     }
 }
 
-/// `=` value
+/// Parses `=` and a value.
 fn number(input: Tokens<'_>) -> Parse<'_, Value> {
     let (rest, _) = cut(token("=")).parse(input)?;
     cut(value).parse(rest)
 }
 
-/// version-def
 fn version_def(input: Tokens<'_>) -> Parse<'_, VersionDef> {
     let context = input.context;
     if input.word(0) != "version" {
@@ -57,7 +56,6 @@ fn version_def(input: Tokens<'_>) -> Parse<'_, VersionDef> {
     Ok((rest, VersionDef { name, procedures, number, docs }))
 }
 
-/// procedure-def
 fn procedure_def(input: Tokens<'_>) -> Parse<'_, ProcedureDef> {
     let (rest, result) = proc_return(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
@@ -70,7 +68,7 @@ fn procedure_def(input: Tokens<'_>) -> Parse<'_, ProcedureDef> {
     Ok((rest, ProcedureDef { name, result, arguments, number, docs }))
 }
 
-/// proc-return: `void`, or a type
+/// Parses `void` or the type of a result.
 fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<Declaration>> {
     if input.word(0) == "void" && input.word(1) != "*" {
         return Ok((input.take_from(1), None));
@@ -78,7 +76,7 @@ fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<Declaration>> {
     map(procedure_type, Some).parse(input)
 }
 
-/// proc-firstarg and the types after it. `()` means `(void)`.
+/// Parses the types of the arguments. `()` means `(void)`.
 fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     if input.word(0) == ")" {
         return Ok((input, Vec::new()));
@@ -89,7 +87,7 @@ fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     cut(separated_list1(token(","), cut(argument))).parse(input)
 }
 
-/// An argument: a type and, in rpcgen files, a name. Either may have a size.
+/// Parses an argument: a type and, in rpcgen files, a name. Either may have a size.
 fn argument(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = procedure_type(input)?;
     let (mut rest, name) = opt(identifier).parse(rest)?;
@@ -99,7 +97,7 @@ fn argument(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, Declaration { name, ..declaration }))
 }
 
-/// A type, rpcgen's `string`, `type *`, or an array
+/// Parses a type, rpcgen's `string`, `type *`, or an array.
 fn procedure_type(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let is_sized = |at| matches!(input.word(at), "[" | "<");
     let (rest, specifier) = match input.word(0) {
@@ -115,7 +113,7 @@ fn procedure_type(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, Declaration { specifier, name: None, multiplicity, span, docs: Vec::new(), eligible: false }))
 }
 
-/// `[n]`, `<n>`, `<>` or nothing. rpcgen accepts a size only after `string`.
+/// Parses `[n]`, `<n>`, `<>` or nothing. rpcgen accepts a size only after `string`.
 fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Multiplicity> {
     let is_string = of.kind == TypeSpecifierKind::String;
     if is_string && input.word(0) == "[" {

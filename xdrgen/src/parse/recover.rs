@@ -103,7 +103,6 @@ pub(crate) fn names(context: &Context<'_>, start: usize, end: usize) -> Vec<Stri
     (start + 1..end).filter(is_name).filter_map(word).map(str::to_owned).collect()
 }
 
-/// Returns the finding for an error.
 pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> Diagnostic {
     let resume = resume(context, start, error);
     let next = resume.at <= error.at && begins_definition(context, resume.at);
@@ -143,7 +142,7 @@ fn ends_line(expected: Expected) -> bool {
     matches!(expected, Expected::Token(":" | ")" | "]" | ">" | "="))
 }
 
-/// Reports that the open body before `next` is never closed.
+/// Returns the finding that the open body before `next` is never closed.
 fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic {
     let mut open = Vec::new();
     for at in start..next {

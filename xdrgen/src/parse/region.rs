@@ -12,7 +12,6 @@ use super::{Dialect, def, recover};
 use crate::extract::{Map, Region};
 use crate::source::narrow;
 
-/// Parses the definition at the start of a text, and ignores the rest.
 pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
     let pasted = Pasted::default();
     let lexed = lex(text, map, Conditions::default(), &pasted);

@@ -20,7 +20,6 @@ use crate::source::narrow;
 pub(crate) enum Kind {
     /// A name or a keyword.
     Word,
-    /// A number.
     Number,
     /// Text that begins like a number, but is not a valid number.
     Malformed,
@@ -42,8 +41,7 @@ pub(crate) struct Token<'a> {
     pub(crate) place: (u32, u32),
     /// True if only spaces and comments precede it on its line.
     pub(crate) first: bool,
-    /// True if the token is from a macro's body. Its position is that of the use, and `start` is the
-    /// position of the use in the text.
+    /// True if the token is from the expansion of a macro. `place` and `start` are then those of the use.
     pub(crate) expanded: bool,
     /// The number of bytes before it on its line.
     pub(crate) column: u32,
@@ -97,7 +95,7 @@ pub(crate) struct Placed<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
-    /// The values of numbers that are not written as digits, by token index.
+    /// The values of numbers from macros and of character constants, by token index.
     pub(super) numbers: HashMap<usize, i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) c_lines: Vec<Placed<'a>>,
@@ -118,7 +116,6 @@ impl Lexed<'_> {
         expansion.map_or_else(|| token.end(), |(used, _)| used.end)
     }
 
-    /// Returns the value of a token that is a number.
     pub(crate) fn number(&self, at: usize) -> Option<i128> {
         self.numbers.get(&at).copied().or_else(|| number(self.tokens.get(at)?.text))
     }
@@ -197,7 +194,7 @@ fn radix(digits: &str, base: u32) -> Option<i128> {
     Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
 }
 
-/// Returns true if a text consists of one name.
+/// Returns true if a text consists of one word.
 pub(super) fn is_word(text: &str) -> bool {
     word(text).is_some_and(|(rest, _)| rest.is_empty())
 }

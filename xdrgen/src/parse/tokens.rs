@@ -18,7 +18,6 @@ use crate::source::{Span, narrow};
 /// Maximum nesting of bodies.
 pub(crate) const MAX_DEPTH: u8 = 64;
 
-/// The error for bodies that nest more than [`MAX_DEPTH`] levels deep.
 pub(crate) const TOO_DEEP: Reason = Reason::Kind(&SyntaxKind::TooDeep { max: MAX_DEPTH });
 
 /// Shared state of the functions of one parse.
@@ -114,7 +113,6 @@ impl<'a> Context<'a> {
 /// Maximum number of characters of a token in a finding.
 const SHOWN: usize = 40;
 
-/// Returns the part of a token that findings show.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
@@ -173,9 +171,7 @@ pub(crate) enum Reason {
     Expected(Expected, &'static [&'static str]),
     /// The previous token must be followed by a `;`.
     Semicolon,
-    /// A keyword in place of a name.
     KeywordAsName,
-    /// A number that is malformed.
     Malformed,
     /// A second default arm, with the token of the first.
     SecondDefault(usize),
@@ -219,7 +215,7 @@ pub(crate) fn fail(input: Tokens<'_>, reason: Reason) -> nom::Err<Syntax> {
     nom::Err::Failure(Syntax { at: input.at, reason })
 }
 
-/// One token with this text: a symbol or a keyword
+/// Parses one token with this text.
 pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, usize> {
     move |input: Tokens<'a>| {
         if input.word(0) == text {
@@ -230,7 +226,7 @@ pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, 
     }
 }
 
-/// The `;` after a declaration or a definition.
+/// Parses the `;` after a declaration or a definition.
 pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     if input.word(0) == ";" {
         return Ok((input.take_from(1), input.at));
@@ -240,7 +236,7 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected(Expected::Token(";"), &[]) }))
 }
 
-/// The `;` after a declaration. C syntax in its place causes separate errors.
+/// Parses the `;` after a declaration. C syntax in its place causes separate errors.
 pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     semicolon(input).map_err(|error| match input.word(0) {
         "[" | "<" => fail(input, Reason::Kind(&SyntaxKind::SecondSize)),
@@ -266,7 +262,7 @@ pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
     }
 }
 
-/// A name with optional namespaces: `a::b` (xdrpp).
+/// Parses a name with optional namespaces: `a::b` (xdrpp).
 pub(crate) fn path(input: Tokens<'_>) -> Parse<'_, Identifier> {
     let (mut rest, mut path) = identifier(input)?;
     while is_in_namespace(rest) {

@@ -6,14 +6,13 @@ use std::ops::Range;
 
 use super::token::{Kind, Lexed, OtherLine};
 
-/// A macro with a number, and the range of tokens and directives in which it is defined.
+/// A macro with a number, and the ranges of tokens and of directives in which it is defined.
 struct Ended {
     tokens: Range<usize>,
     c_lines: Range<usize>,
     number: i128,
 }
 
-/// The macros of a text, open and ended.
 #[derive(Default)]
 pub(super) struct Undefs<'a> {
     /// Open definitions: the number, and the counts of tokens and directives before the definition. A
@@ -30,7 +29,6 @@ impl<'a> Undefs<'a> {
         first.0 = first.0.filter(|first| Some(*first) == number);
     }
 
-    /// Records an `#undef`.
     pub(super) fn end(&mut self, name: &'a str, before: &Lexed<'a>) {
         let Some((Some(number), token, line)) = self.open.remove(name) else { return };
         let (tokens, c_lines) = (token..before.tokens.len(), line..before.c_lines.len());

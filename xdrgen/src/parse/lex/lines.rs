@@ -55,7 +55,6 @@ impl<'a> Lexer<'a, '_> {
         self.at += length;
     }
 
-    /// Returns a name at a position of the extracted text.
     fn identifier(&self, name: &str, start: usize) -> Identifier {
         let span = self.map.span(narrow(start)..narrow(start + name.len()));
         Identifier { name: name.to_owned(), span }
@@ -117,7 +116,8 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Processes a `#define`: a constant if the value is a number or a name, otherwise a macro or a C line.
+    /// Processes a `#define`: a constant if the value can be computed or is a name, otherwise a macro or a C
+    /// line.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };
@@ -189,7 +189,7 @@ impl<'a> Lexer<'a, '_> {
         });
     }
 
-    /// Adds the tokens of a macro's expansion, or its value as a number.
+    /// Adds the tokens of a macro's expansion. An expression in the expansion becomes one number.
     pub(super) fn push_expanded(&mut self, name: &'a str, expanded: Expanded<'a>) {
         let length = name.len() + expanded.length;
         let used = narrow(self.at)..narrow(self.at + length);
@@ -240,7 +240,6 @@ impl<'a> Lexer<'a, '_> {
 /// The directives of `pragma`. They select the C code for a type and the destination of this code.
 const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public", "skip"];
 
-/// The extensions of C files.
 const C_FILES: [&str; 5] = ["h", "c", "cc", "cpp", "hpp"];
 
 /// Returns true for `%#define`.
