@@ -15,7 +15,8 @@ use crate::xdr::{Message, Received};
 pub struct CallId(u64);
 
 impl CallId {
-    /// Creates the identity of a call. The XID is `None` if the message is shorter than an XID.
+    /// Returns the identity of a call and the XID of its message. The XID is `None` if the message is shorter
+    /// than an XID.
     pub(crate) fn new(count: u32, message: &Message) -> (Self, Option<u32>) {
         let xid = message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
         (CallId(u64::from(count) << 32 | u64::from(xid.unwrap_or(0))), xid)

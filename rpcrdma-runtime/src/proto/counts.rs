@@ -1,5 +1,3 @@
-//! Structs of `u64` counters that an engine accumulates until the caller takes them.
-
 /// Defines a struct of `u64` counters, each with a label for [`Display`](core::fmt::Display), which omits
 /// counters that are 0.
 macro_rules! counts {

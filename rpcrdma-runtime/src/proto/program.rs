@@ -237,7 +237,7 @@ pub struct CallContext {
 }
 
 impl CallContext {
-    /// Builds the context of a call from this origin. Moves the credential out of the call.
+    /// Moves the credential out of the call.
     pub(crate) fn new(call: &mut RpcCall, origin: Origin) -> Self {
         let header = &mut call.header;
         CallContext {

@@ -141,11 +141,11 @@ pub struct Session<R> {
     calls: Table<CallEntry>,
     /// The number of abandoned or timed-out calls in the table.
     abandoned: usize,
-    /// The deadline of each call, earliest first. The first deadline belongs to a call in the table; later
+    /// The deadlines of calls, earliest first. The first deadline belongs to a call in the table; later
     /// deadlines may belong to completed calls.
     deadlines: VecDeque<(Time, CallId)>,
-    /// The number of abandoned calls that triggers a sweep: calls without resources on the connection are
-    /// removed.
+    /// The value of `abandoned` that triggers a sweep, which removes calls without resources on the
+    /// connection.
     sweep_at: usize,
     /// When the peer last sent anything, the connection was established or the first unanswered call was
     /// submitted, whichever is latest.
@@ -156,7 +156,6 @@ pub struct Session<R> {
     counts: Counts,
 }
 
-/// The minimum number of abandoned calls that triggers a sweep.
 const MIN_SWEEP: usize = 64;
 
 impl<R: SessionRequester> Session<R> {
@@ -445,7 +444,6 @@ impl<R: SessionRequester> Session<R> {
         ids
     }
 
-    /// Submits a call to the connection, if the connection is open.
     fn start(&mut self, id: CallId) {
         let State::Up { requester, .. } = &mut self.state else { return };
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
@@ -596,7 +594,6 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Fails every unanswered call.
     fn fail_all(&mut self, reason: &CloseReason) {
         for id in self.unanswered_ids() {
             let Some(entry) = self.entry(id) else { continue };
@@ -607,7 +604,6 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Updates the state after a change of the calls, the connection or `closing`.
     fn update_state(&mut self) {
         let idle = self.unanswered() == 0;
         let keep_connected = self.policy.keep && self.counts.connections > 0;
@@ -631,7 +627,6 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Requests a connection, immediately or after the backoff.
     fn request_connection(&mut self) {
         let until = self.attempts.not_before;
         if until > self.now {

@@ -1,12 +1,10 @@
-//! A table of calls, keyed by a number that their owner chooses: an XID or a count.
-
 use alloc::vec::Vec;
 use core::mem;
 
-/// A table of calls, indexed by the low bits of their numbers. Consecutive numbers, such as XIDs, are
-/// adjacent, and a lookup costs an index and a comparison.
+/// A table of calls, keyed by a number that its owner chooses: an XID or a count. The low bits of the number
+/// select the slot, so consecutive numbers are adjacent.
 ///
-/// The owner must choose the numbers. If a peer could choose them, it could make every access slow.
+/// A peer must not choose the numbers, because colliding numbers make every access slow.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<T> {
     /// The length is a power of two or zero. An entry is in the slot of its number, or in a later slot with
@@ -15,7 +13,6 @@ pub(crate) struct Table<T> {
     len: usize,
 }
 
-/// The minimum number of slots.
 const SMALLEST: usize = 4;
 
 impl<T> Default for Table<T> {
@@ -139,8 +136,7 @@ mod tests {
 
     #[test]
     fn entries_are_found_until_they_are_removed() {
-        // All numbers fall into the first two slots and the last two, so that entries collide and wrap
-        // around.
+        // Many numbers share a slot, and entries wrap around.
         let mut rng = Rng::new(5);
         let (mut table, mut model) = (Table::default(), BTreeMap::new());
         for turn in 0..100_000u64 {

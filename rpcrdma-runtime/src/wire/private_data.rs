@@ -109,7 +109,6 @@ impl PrivateData {
     }
 }
 
-/// Returns `size / 1024 - 1`, limited to the range of an octet.
 fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
 }

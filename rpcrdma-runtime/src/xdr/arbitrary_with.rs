@@ -81,7 +81,6 @@ macro_rules! following {
 
 following!(i32 u32 i64 u64);
 
-/// Returns at most `max` bytes.
 fn bytes<'a>(input: &mut Unstructured<'a>, max: usize) -> Result<&'a [u8]> {
     let len = input.arbitrary_len::<u8>()?;
     input.bytes(len.min(max))

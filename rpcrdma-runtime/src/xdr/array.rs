@@ -14,9 +14,6 @@ pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &
 }
 
 /// Writes elements. If `LINKED`, writes the word 1 (TRUE) before each element.
-///
-/// # Errors
-/// Returns the error of an element.
 #[inline]
 pub(super) fn encode_elements<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
@@ -192,7 +189,7 @@ pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<
 }
 
 /// Estimates the number of further elements from the size of the element that left `remaining` of `left`
-/// bytes. The reserved memory is at most twice the size of the remaining stream.
+/// bytes. These elements take at most twice the memory of the remaining stream.
 #[inline]
 fn estimate_count<T>(left: usize, remaining: usize) -> usize {
     let len = left.saturating_sub(remaining).saturating_add(4);

@@ -8,15 +8,12 @@ use core::hash::{Hash, Hasher};
 use super::array::{encode_elements, require_elements};
 use super::{Decode, DecodeLimits, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// The location of the elements.
 enum Held<'a, T> {
-    /// A slice of the caller's values.
     Values(&'a [T]),
-    /// A validated part of a message.
     Encoded(Encoded<'a>),
 }
 
-/// Consecutive encodings of values. Each value was decoded once, so a second decoding succeeds.
+/// The encodings of consecutive values, which were validated when the message was decoded.
 #[derive(Clone, Copy)]
 struct Encoded<'a> {
     bytes: &'a [u8],
@@ -208,7 +205,6 @@ impl<'de: 'a, 'a, T: Decode<'de>> Decode<'de> for ListRef<'a, T> {
     }
 }
 
-/// The common methods of arrays and lists.
 macro_rules! sequence {
     ($name:ident $(, $max:ident)?) => {
         impl<'a, T $(, const $max: u32)?> $name<'a, T $(, $max)?> {

@@ -64,7 +64,6 @@ impl Buffer {
         self.bytes.get_mut(self.len..).unwrap_or_default()
     }
 
-    /// Moves the end past bytes that were written to [`Buffer::ahead`].
     #[inline]
     pub(super) fn advance(&mut self, len: usize) {
         self.len = self.len.saturating_add(len).min(self.bytes.len());
@@ -82,7 +81,6 @@ impl Buffer {
         }
     }
 
-    /// Appends data and its zero padding up to the next multiple of four.
     #[inline]
     pub(super) fn put_padded(&mut self, data: &[u8]) {
         let pad = pad_len(data.len());
@@ -108,7 +106,7 @@ impl Buffer {
         if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
             all.copy_from_slice(data);
         }
-        // A whole zero word overwrites the excess bytes with the padding.
+        // Zeroes the word after the first `len` bytes, which contains the padding.
         if let Some(word) = front.get_mut(len..).and_then(|excess| excess.first_chunk_mut()) {
             *word = [0; 4];
         }

@@ -10,7 +10,6 @@ use super::{
     pad_len,
 };
 
-/// Implements [`Layout`] for fixed-size types without eligible items.
 macro_rules! fixed_layout {
     ($($type:ty => $size:expr),* $(,)?) => { $(
         impl Layout for $type {
@@ -227,7 +226,6 @@ impl<T: Encode, const N: usize> Encode for [T; N] {
 
 impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        // Checks that the smallest encoding is available before reading any element.
         reader.require(<Self as Layout>::LENGTHS.min)?;
         let mut values = ArrayVec::<T, N>::new();
         while !values.is_full() {

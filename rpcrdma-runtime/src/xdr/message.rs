@@ -175,7 +175,6 @@ impl Reducer {
         Reducer::new(usize::MAX)
     }
 
-    /// Records why the results of a call cannot be encoded.
     pub(crate) fn fail(&mut self, error: Error) {
         self.failure = Some(error);
     }

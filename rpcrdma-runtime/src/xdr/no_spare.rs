@@ -23,14 +23,12 @@ pub(crate) fn pieces() -> Vec<Bytes> {
 
 pub(crate) fn keep_pieces(_: Vec<Bytes>) {}
 
-/// Returns the content of a buffer followed by a copy of `suffix`.
 pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     let mut bytes = buffer.into_vec();
     bytes.extend_from_slice(suffix);
     bytes.into()
 }
 
-/// Returns a copy of two consecutive pieces.
 pub(crate) fn copied(pieces: [&[u8]; 2]) -> Bytes {
     pieces.concat().into()
 }

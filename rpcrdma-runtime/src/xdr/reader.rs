@@ -44,7 +44,8 @@ pub struct Reader<'de> {
     rest: &'de [u8],
     /// The bytes that end with `rest`, if their memory can be shared.
     owner: Option<&'de Bytes>,
-    /// Offset of the end of `rest` in the unreduced stream. Reading moves only the start of `rest`.
+    /// Offset of the end of `rest` in the unreduced stream. Reading from the stream moves only the start of
+    /// `rest`.
     end: u64,
     items: Items<'de>,
     depth: u32,
@@ -165,7 +166,6 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
-    /// Returns the next `N` bytes without consuming them, if available.
     #[inline]
     pub(super) fn peek<const N: usize>(&self) -> Option<&'de [u8; N]> {
         self.rest.first_chunk()
@@ -173,9 +173,6 @@ impl<'de> Reader<'de> {
 
     /// Counts elements that may have size zero. Their total number in a message is limited to the number of
     /// bytes in the message, because a short message could otherwise cause long iterations.
-    ///
-    /// # Errors
-    /// [`ErrorKind::TooLong`].
     pub(super) fn claim_empty(&mut self, count: u32) -> Result<(), Error> {
         let room = self.empty.min(self.rest.len());
         match self.empty.checked_sub(count as usize) {

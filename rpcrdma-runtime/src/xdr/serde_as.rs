@@ -199,7 +199,6 @@ impl<T, A: Shape<T>> Shape<Box<T>> for Boxed<A> {
     }
 }
 
-/// A value to serialize in a shape.
 struct Shaped<'v, T, A>(&'v T, PhantomData<A>);
 
 impl<'v, T, A> Shaped<'v, T, A> {
@@ -214,7 +213,6 @@ impl<T, A: Shape<T>> Serialize for Shaped<'_, T, A> {
     }
 }
 
-/// A value that was deserialized in a shape.
 struct Read<T, A>(T, PhantomData<A>);
 
 impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
@@ -223,7 +221,6 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
     }
 }
 
-/// Reads at most `max` elements.
 struct Elements<T, A> {
     max: usize,
     shape: PhantomData<(T, A)>,
@@ -362,7 +359,6 @@ impl<'de, const MAX: u32> Deserialize<'de> for XdrString<MAX> {
     }
 }
 
-/// Implements serde for types that are serialized as their content.
 macro_rules! as_inner {
     ($($type:ident($inner:ty);)*) => { $(
         impl Serialize for $type {

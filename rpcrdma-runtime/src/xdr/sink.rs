@@ -164,7 +164,6 @@ impl Writer {
     }
 }
 
-/// Implements the methods of a sink that writes into a [`Buffer`].
 macro_rules! put_into {
     ($self:ident => $buffer:expr) => {
         #[inline]
@@ -232,10 +231,7 @@ impl<'a> Room<'a> {
         Room { rest, end }
     }
 
-    /// Finishes writing.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Truncated`] if a value wrote fewer bytes than its type's size.
+    /// Fails if a value wrote fewer bytes than its type's size.
     #[inline]
     pub(super) fn finish(self) -> Result<(), Error> {
         if self.rest.is_empty() { Ok(()) } else { Err(truncated(0, self.rest.len(), self.end)) }
@@ -289,7 +285,6 @@ impl<'a> TrialSink<'a> {
         TrialSink { rest, end, full: false }
     }
 
-    /// Returns the number of bytes left.
     #[inline]
     pub(super) fn left(&self) -> usize {
         self.rest.len()
@@ -338,8 +333,8 @@ impl Sink for TrialSink<'_> {
         let Some((front, _)) = self.rest.split_at_mut_checked(data.len().saturating_add(4)) else {
             return self.put_padded(data.get(..len).unwrap_or(data));
         };
-        // Copies all of `data`, because its length is a constant. A whole zero word then overwrites the
-        // excess bytes.
+        // Copies all of `data`, because its length is a constant. Then zeroes the word after the first `len`
+        // bytes, which contains the padding.
         if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
             all.copy_from_slice(data);
         }

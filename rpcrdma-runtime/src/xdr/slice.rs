@@ -63,7 +63,6 @@ pub fn decode_slice<'de: 'a, 'a, T: Slice<'a>>(reader: &mut Reader<'de>, max: u3
     T::from_bytes(reader.opaque(len as usize)?, at)
 }
 
-/// Implements the three traits for slices without a bound.
 macro_rules! unbounded {
     ($($type:ty),*) => { $(
         impl Layout for &$type {

@@ -43,7 +43,6 @@ fn with<R>(mut f: impl FnMut(&mut Spare) -> R) -> R {
     }
 }
 
-/// Returns an empty buffer.
 pub(super) fn buffer() -> Buffer {
     with(|spare| spare.buffer.take()).unwrap_or_default()
 }
@@ -55,7 +54,6 @@ pub(super) fn items() -> Vec<Item> {
     items
 }
 
-/// Stores the memory of a list for reuse, unless its capacity exceeds [`MAX_ITEMS`].
 pub(crate) fn keep_items(mut items: Vec<Item>) {
     items.clear();
     if items.capacity() <= MAX_ITEMS {
@@ -63,12 +61,10 @@ pub(crate) fn keep_items(mut items: Vec<Item>) {
     }
 }
 
-/// Returns an empty list for the pieces of a message.
 pub(crate) fn pieces() -> Vec<Bytes> {
     with(|spare| mem::take(&mut spare.pieces))
 }
 
-/// Stores the memory of a list of pieces for reuse, unless its capacity is 0 or exceeds [`MAX_ITEMS`].
 pub(crate) fn keep_pieces(mut pieces: Vec<Bytes>) {
     pieces.clear();
     if (1..=MAX_ITEMS).contains(&pieces.capacity()) {

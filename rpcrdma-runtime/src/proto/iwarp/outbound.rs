@@ -9,35 +9,31 @@ use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE}
 use crate::wire::iwarp::{Crc32c, DdpHeader, Markers, Opcode, ReadRequest, Terminate, ddp, fpdu};
 use crate::xdr::keep_pieces;
 
-/// Size of an FPDU in octets, without its ULPDU, padding and markers.
 const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
-/// Payload shorter than this size is copied next to its header, which is cheaper than a separate buffer.
+/// A payload piece shorter than this size in octets is copied next to its header: copying is cheaper than a
+/// separate buffer.
 const COPY: usize = 256;
-/// The allocation size for headers and trailers.
 const ARENA: usize = 1024;
-/// Maximum size of a sent FPDU in octets. A multiple of four, so that no ULPDU exceeds 64,768 octets (RFC
-/// 5044 section 3).
+/// Maximum size of a sent FPDU in octets. Without markers, its ULPDU has at most 64,766 octets, within the
+/// limit of 64,768 (RFC 5044 section 3).
 const MAX_FPDU: usize = 64_772;
 
 /// The queues of outgoing messages.
 ///
 /// Sends, Writes and Read Requests are sent in the order of submission. Read Responses have a separate queue.
-/// The two queues alternate message by message, so messages never interleave.
+/// If both queues are ready, they alternate. A message is sent completely before the next message starts.
 pub(super) struct Outbound {
     work: VecDeque<Work>,
     responses: VecDeque<Outgoing>,
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
-    /// Whether the last message was a Read Response. If so, the queue `work` is next.
     after_response: bool,
     pub(super) send_msn: u32,
     read_msn: u32,
     arena: BytesMut,
     max_fpdu: usize,
     crc: bool,
-    /// The markers, if the peer requires them.
     markers: Option<Markers>,
-    /// Whether an FPDU was sent.
     started: bool,
 }
 
@@ -47,7 +43,7 @@ pub(super) enum Work {
     Read { token: Token, source: Segment, part: RegionPart },
 }
 
-/// A message that is being sent.
+/// A message and the progress of its transmission.
 struct Outgoing {
     opcode: Opcode,
     target: Target,
@@ -64,7 +60,6 @@ enum Target {
     Untagged { word: u32, queue: u32, msn: u32 },
 }
 
-/// A message that was sent completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finished {
     Sent(Token),
@@ -127,7 +122,6 @@ impl Outbound {
         self.responses.len().saturating_add(usize::from(current))
     }
 
-    /// Drops all messages, and queues the Terminate, if any.
     pub(super) fn end(&mut self, terminate: Option<Terminate>) {
         self.work.clear();
         self.responses.clear();
@@ -135,8 +129,8 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// Prepares to close: drops Reads, and all Read Responses except a partially sent one. No message can
-    /// follow a truncated message.
+    /// Drops queued Reads and Read Responses. A partially sent message is kept, because no message can follow
+    /// a truncated message.
     pub(super) fn prepare_close(&mut self) {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
         self.responses.clear();
@@ -154,8 +148,8 @@ impl Outbound {
         self.started
     }
 
-    /// Removes the next message if it is a Read. The stream chooses its sink and passes the Read Request to
-    /// [`Outbound::request`].
+    /// Removes the next message if it is a Read and `may_read` is true. The stream chooses its sink and
+    /// passes the Read Request to [`Outbound::request`].
     pub(super) fn take_read(&mut self, may_read: bool) -> Option<(Token, Segment, RegionPart)> {
         let turn = self.responses.is_empty() || self.after_response;
         if !may_read || !turn || self.current.is_some() || self.terminate.is_some() {
@@ -180,8 +174,8 @@ impl Outbound {
         self.current = Some(control_message(Opcode::ReadRequest, target, octets));
     }
 
-    /// Appends one FPDU to `out`, if one is ready. Returns its size, and the message that it completes, if
-    /// any.
+    /// Writes one FPDU, if one is ready. Returns its size, and the message that it completes, if any. The
+    /// last octets of the FPDU stay in `arena` until [`Outbound::flush`].
     pub(super) fn emit(&mut self, out: &mut VecDeque<Bytes>) -> Option<(usize, Option<Finished>)> {
         let mut message = self.current.take().or_else(|| self.next())?;
         self.started = true;
@@ -242,7 +236,7 @@ impl Outbound {
         })
     }
 
-    /// Writes one FPDU of a message: header, payload and trailer.
+    /// Writes the next FPDU of a message and returns its size.
     fn segment(&mut self, message: &mut Outgoing, out: &mut VecDeque<Bytes>) -> usize {
         let header_len = match message.target {
             Target::Tagged { .. } => ddp::TAGGED_LEN,
@@ -323,7 +317,7 @@ fn control_message(opcode: Opcode, target: Target, octets: Vec<u8>) -> Outgoing 
     Outgoing { opcode, target, remaining: data.len(), piece: data, others, sent: 0, on_sent: None }
 }
 
-/// Writes an FPDU. Copies small data and payload with markers contiguously, and shares other payload.
+/// Writes an FPDU. Copies headers, short payload and payload with markers, and shares other payload.
 struct FpduWriter<'a> {
     arena: &'a mut BytesMut,
     /// Start of the octets in `arena` that are not in the checksum yet.
@@ -331,7 +325,6 @@ struct FpduWriter<'a> {
     out: &'a mut VecDeque<Bytes>,
     crc: Option<Crc32c>,
     markers: Option<&'a mut Markers>,
-    /// The number of octets written.
     len: usize,
 }
 
@@ -355,7 +348,6 @@ impl FpduWriter<'_> {
         }
     }
 
-    /// Adds a marker if one is due at this position.
     fn put_marker(&mut self) {
         if let Some(marker) = self.markers.as_mut().and_then(|markers| markers.due()) {
             self.copy(&marker);
@@ -390,7 +382,6 @@ impl FpduWriter<'_> {
         self.unsummed = self.arena.len();
     }
 
-    /// Adds the CRC and returns the size of the FPDU.
     fn finish(mut self) -> usize {
         // The CRC covers a marker directly before the CRC field (RFC 5044 section 4.4).
         self.put_marker();

@@ -12,11 +12,11 @@ use crate::proto::work::{Completion, Memory, RegionPart, Segment, Token};
 /// suffices.
 const MAX_ATTEMPTS: usize = 16;
 
-/// The memory that the peer can access, by its handle.
+/// The registered regions by handle.
 ///
 /// A handle is 32 random bits, never an address, and is valid on one connection only. Clearing the
 /// `advertised` flag fences a region: every access checks the flag first. Unfinished Read Responses share the
-/// memory of a source, which is returned after the last response is sent.
+/// memory of a source, which is returned after the last response is sent or dropped.
 pub(super) struct Regions {
     entropy: Box<dyn Entropy>,
     by_handle: BTreeMap<u32, Region>,
@@ -26,9 +26,9 @@ struct Region {
     memory: Memory,
     base: u64,
     advertised: bool,
-    /// The size of a sink whose memory was freed ([`Regions::abandon`]).
+    /// The size of a sink if its memory was freed ([`Regions::abandon`]), otherwise 0.
     freed: usize,
-    /// The start of octets whose CRC is not checked yet ([`Regions::begin_placement`]).
+    /// The start of octets that [`Regions::place`] has not confirmed yet.
     unchecked: Option<usize>,
     /// The number of Read Responses that are not sent completely.
     responses: u32,
@@ -46,14 +46,12 @@ impl Region {
     }
 }
 
-/// The reason why the peer's access is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The handle is unknown or fenced.
     Unknown,
     /// The peer may not write a source or read a sink.
     Rights,
-    /// The range exceeds the region.
     Bounds,
     /// The end of the range overflows 64 bits.
     Wrap,
@@ -70,7 +68,8 @@ impl Regions {
         for _ in 0..MAX_ATTEMPTS {
             let [h0, h1, h2, h3, rest @ ..] = self.entropy.random()?.to_be_bytes();
             let handle = u32::from_be_bytes([h0, h1, h2, h3]);
-            // The base has 44 unpredictable bits. The end of the largest region does not overflow.
+            // The base has 32 random bits and is below 2^44, so the end of the largest region does not
+            // overflow.
             let base = u64::from(u32::from_be_bytes(rest)) << 12;
             // Handle 0 is the target of a probe, and other implementations reserve it.
             if handle != 0 && !self.by_handle.contains_key(&handle) {
@@ -91,9 +90,10 @@ impl Regions {
         Ok(Segment { handle, length, offset: base })
     }
 
-    /// Fences a region. Returns the completion with its memory, or `None` if a Read Response is still unsent:
-    /// then [`response_sent`](Self::response_sent) returns the completion. For an unknown handle, the memory
-    /// is empty, so that the caller does not wait forever.
+    /// Fences a region and returns the completion with its memory. Returns `None` if a Read Response is not
+    /// sent completely: [`response_sent`](Self::response_sent) or
+    /// [`responses_dropped`](Self::responses_dropped) then returns the completion. For an unknown handle or a
+    /// second invalidation, the memory is empty.
     pub(super) fn invalidate(&mut self, token: Token, handle: u32) -> Option<Completion> {
         let empty = Memory::Source(Bytes::new());
         let Some(region) = self.by_handle.get_mut(&handle).filter(|region| region.fence.is_none()) else {
@@ -108,7 +108,7 @@ impl Regions {
         Some(Completion::Invalidated { token, handle, memory })
     }
 
-    /// Frees the memory of a sink. Later writes of the peer are dropped.
+    /// Frees the memory of a sink. Later writes within its bounds are dropped.
     pub(super) fn abandon(&mut self, handle: u32) {
         if let Some(Region { memory: Memory::Sink(sink), freed, .. }) = self.by_handle.get_mut(&handle) {
             *freed = sink.capacity();
@@ -127,7 +127,7 @@ impl Regions {
         }
     }
 
-    /// Returns the memory of an advertised sink, or `None` if this handle has none.
+    /// Returns the memory of an advertised sink, or `None` if no advertised sink has this handle.
     pub(super) fn sink(&mut self, handle: u32) -> Option<&mut BytesMut> {
         match self.by_handle.get_mut(&handle).filter(|region| region.advertised)? {
             Region { memory: Memory::Sink(sink), .. } => Some(sink),
@@ -135,8 +135,8 @@ impl Regions {
         }
     }
 
-    /// Returns the end of a sink's data if the next `size` octets that the peer writes belong there. The
-    /// octets stay unchecked until [`Regions::place`] confirms them.
+    /// Returns the end of a sink's data if a write of `size` octets at `offset` starts there. The octets stay
+    /// unchecked until [`Regions::place`] confirms them.
     pub(super) fn begin_placement(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised)?;
         let Memory::Sink(sink) = &region.memory else { return None };
@@ -166,7 +166,6 @@ impl Regions {
         if sink.len() < start {
             sink.resize(start, 0);
         }
-        // Overwrites bytes that were already written, and appends the rest.
         let before = sink.get_mut(start..).unwrap_or_default();
         let (head, tail) = data.split_at_checked(before.len()).unwrap_or((data, &[]));
         before.iter_mut().zip(head).for_each(|(octet, new)| *octet = *new);
@@ -186,7 +185,8 @@ impl Regions {
         Ok(source.slice(start..end))
     }
 
-    /// Records that a Read Response was sent. Completes an invalidation that waited for it.
+    /// Records that a Read Response was sent. Returns the completion of an invalidation that waited for the
+    /// last response.
     pub(super) fn response_sent(&mut self, handle: u32) -> Option<Completion> {
         let region = self.by_handle.get_mut(&handle)?;
         region.responses = region.responses.saturating_sub(1);
@@ -195,14 +195,15 @@ impl Regions {
         Some(Completion::Invalidated { token, handle, memory })
     }
 
-    /// Fences all regions. Their memory is returned on request.
+    /// Fences all regions. Their memory stays available to [`Regions::invalidate`] and [`Regions::take_all`].
     pub(super) fn fence_all(&mut self) {
         for region in self.by_handle.values_mut() {
             region.advertised = false;
         }
     }
 
-    /// Records that all responses were dropped. Completes the invalidations that waited for them.
+    /// Records that all responses were dropped. Returns the completions of the invalidations that waited for
+    /// them.
     pub(super) fn responses_dropped(&mut self) -> Vec<Completion> {
         for region in self.by_handle.values_mut() {
             region.responses = 0;
@@ -215,14 +216,13 @@ impl Regions {
         .collect()
     }
 
-    /// Removes all regions and returns their memory.
     pub(super) fn take_all(&mut self) -> Vec<Memory> {
         mem::take(&mut self.by_handle).into_values().map(Region::into_memory).collect()
     }
 }
 
-/// Returns the start of a range in a region of `size` octets at `base`. Fails unless the whole range is
-/// inside the region, so that no octet outside is accessed.
+/// Returns the index of `offset` in a region of `size` octets at `base`. Fails unless all `length` octets are
+/// inside the region.
 fn within(base: u64, size: usize, offset: u64, length: usize) -> Result<usize, Refusal> {
     let length = u64::try_from(length).map_err(|_| Refusal::Bounds)?;
     let size = u64::try_from(size).map_err(|_| Refusal::Bounds)?;
@@ -234,14 +234,12 @@ fn within(base: u64, size: usize, offset: u64, length: usize) -> Result<usize, R
     }
 }
 
-/// An outstanding local RDMA Read and its sink.
 pub(super) struct PendingRead {
     pub(super) token: Token,
     pub(super) sink_stag: u32,
     pub(super) sink_offset: u64,
     pub(super) length: u32,
     pub(super) part: RegionPart,
-    /// The received part of the region.
     pub(super) data: BytesMut,
 }
 
@@ -255,7 +253,7 @@ impl PendingRead {
         self.data.len().saturating_sub(self.start())
     }
 
-    /// Returns true if the octet at `offset` follows the first `so_far` octets.
+    /// Returns true if the octet at `offset` follows the first `so_far` octets of the response.
     pub(super) fn is_next(&self, offset: u64, so_far: usize) -> bool {
         let so_far = u64::try_from(so_far).unwrap_or(u64::MAX);
         self.sink_offset.checked_add(so_far) == Some(offset)
@@ -264,8 +262,7 @@ impl PendingRead {
     /// Returns the received part of the region, with capacity for the rest.
     pub(super) fn room(&mut self) -> &mut BytesMut {
         if self.data.capacity() == 0 {
-            // The size comes from local work and not from the response, so the peer cannot enlarge the
-            // allocation.
+            // The size comes from the submitted Read, so a response cannot enlarge the allocation.
             self.data.reserve(usize::try_from(self.part.total).unwrap_or(usize::MAX));
         }
         if self.data.len() < self.start() {

@@ -8,7 +8,7 @@ use crate::wire::iwarp::{Code, FrameHeader, FrameKind, ReadDepths, Terminate};
 
 /// The maximum number of outstanding RDMA Reads in each direction, the same as in Linux's siw.
 const MAX_DEPTH: u16 = 128;
-/// The assumed IRD of a peer that announces none (an MPA revision without depths).
+/// The assumed IRD of a peer that announces no depths.
 const UNKNOWN_DEPTH: u16 = 1;
 
 /// The local parameters, before the parameters of the peer are known.
@@ -65,10 +65,6 @@ pub enum SetupError {
     PrivateData(usize),
 }
 
-/// Encodes an MPA request or reply.
-///
-/// # Errors
-/// [`SetupError::PrivateData`] if the private data is too long.
 fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Result<Vec<u8>, SetupError> {
     let depths = depths.encode();
     let depths = if header.enhanced { &depths[..] } else { &[] };
@@ -391,8 +387,6 @@ mod tests {
         assert_eq!(OWN.request(&[1; 197]), Err(SetupError::PrivateData(197)));
     }
 
-    /// Linux's frames equal those of an offer with the same settings.
-    ///
     /// Requirement: R442, R443, R449, R701, R702, R710, R724, R726
     #[test]
     fn frames_equal_those_of_linux() {

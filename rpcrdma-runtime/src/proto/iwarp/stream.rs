@@ -38,7 +38,7 @@ pub struct Stream {
     pub(super) outbound: Outbound,
     /// Outstanding local Reads, oldest first.
     pub(super) reads: VecDeque<PendingRead>,
-    /// An unfinished region whose next Read is not sent.
+    /// The unfinished region whose next Read is not sent yet, or empty.
     pub(super) sink: BytesMut,
     pub(super) completions: VecDeque<Completion>,
     ending: Option<CloseReason>,
@@ -297,13 +297,12 @@ impl Stream {
     /// Ends the stream with a Terminate because the peer violated a rule.
     fn terminate(&mut self, fault: &Fault, ulpdu: &[u8], placed: usize) {
         let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
-        // A responder may then send the Terminate, even if no valid FPDU has arrived.
+        // Allows a responder to send the Terminate even if no valid FPDU has arrived.
         self.inbound.fpdus = self.inbound.fpdus.max(1);
         self.end_now(Some(fault.terminate(ulpdu, placed)), reason);
     }
 
-    /// Ends the stream because of invalid local work, and sends a Terminate instead (RFC 5040 section 7.1).
-    /// The peer violated no rule.
+    /// Ends the stream with a Terminate because of a local error (RFC 5040 section 7.1).
     fn reject_work(&mut self, what: &str) {
         let terminate = Terminate { code: Code::LOCAL_CATASTROPHIC, segment: None, read_request: None };
         let reason = CloseReason::Io(format!("invalid local work: {what}"));
@@ -315,7 +314,7 @@ impl Stream {
         self.end_now(None, reason);
     }
 
-    /// Ends the stream and drops pending output.
+    /// Ends the stream, drops pending output, and sends the Terminate, if any.
     fn end_now(&mut self, terminate: Option<Terminate>, reason: CloseReason) {
         self.outbound.end(terminate);
         let done = self.regions.responses_dropped();

@@ -1,5 +1,3 @@
-//! Two streams, joined by a pipe that splits the data at arbitrary positions.
-
 mod faults;
 mod placement;
 mod segments;
@@ -45,7 +43,7 @@ pub(super) fn config(role: Role) -> StreamConfig {
     }
 }
 
-/// Two streams and the pipe between them.
+/// Two streams, joined by a pipe that splits the data at arbitrary positions.
 struct Pair {
     streams: [Stream; 2],
     done: [Vec<Completion>; 2],
@@ -137,7 +135,6 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at * 7 % 251).unwrap().wrapping_add(seed)).collect()
 }
 
-/// One step of one stream.
 #[derive(Clone, Debug)]
 enum Step {
     Send { pieces: Vec<usize> },
@@ -160,7 +157,6 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     prop::collection::vec((0usize..2, step), 1..40)
 }
 
-/// The expected results of one stream.
 #[derive(Default)]
 struct Expected {
     received: VecDeque<(Vec<u8>, Option<u32>)>,
@@ -317,7 +313,6 @@ fn a_write_is_placed_before_a_later_send() {
     while !pair.streams[1].has_completion() {
         assert!(pair.transfer(0));
     }
-    // The first completion is the Send, and the data of the Write is already placed.
     assert!(matches!(pair.streams[1].poll_completion(), Some(Completion::Received { .. })));
     pair.submit(1, Action::Invalidate { token: Token(6), handle: sink.handle });
     let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = pair.streams[1].poll_completion()
@@ -446,7 +441,6 @@ fn invalid_submissions_close_the_stream() {
         assert!(!stream.is_open());
         stream.finish();
         let closed = stream.poll_completion();
-        // The peer violated no rule.
         assert!(matches!(closed, Some(Completion::Closed { reason: CloseReason::Io(_), .. })), "{closed:?}");
     }
     let mut stream = Stream::new(StreamConfig { ord: 0, ..config(Role::Initiator) }, entropy(1));
@@ -570,7 +564,6 @@ fn wrong_markers_end_the_stream() {
     }
 }
 
-/// Returns the output of a stream as segments: opcodes and Last flags.
 fn segments(stream: &mut Stream) -> Vec<(Opcode, bool)> {
     let mut pieces = VecDeque::new();
     stream.poll_transmit(usize::MAX, &mut pieces);

@@ -155,7 +155,7 @@ impl<'de, Q: BorrowedProcedure> Decode<'de> for BorrowedReply<Q> {
     }
 }
 
-/// Returns the bytes read since the position `start`, sharing their memory.
+/// Returns the bytes read since the position `start`.
 ///
 /// # Errors
 /// [`ErrorKind::ItemUnused`] if part of the bytes arrived in a chunk, which a second decoding would not find.

@@ -3,7 +3,6 @@
 use super::Binding;
 use crate::wire::private_data::{DEFAULT_INLINE, MAX_INLINE};
 
-/// Checks the constants of a binding.
 pub(crate) const fn binding<P: Binding>() {
     assert!(
         !matches!(P::PORT, Some(0)),

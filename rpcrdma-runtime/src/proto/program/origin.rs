@@ -23,7 +23,6 @@ impl From<Option<SocketAddr>> for Origin {
 #[derive(Clone, Default)]
 pub struct Extensions(Option<Arc<Extension>>);
 
-/// A value and the extensions added before it.
 struct Extension<T: ?Sized = dyn Any + Send + Sync> {
     before: Extensions,
     value: T,

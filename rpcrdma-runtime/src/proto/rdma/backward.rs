@@ -2,9 +2,9 @@
 //!
 //! A client that accepts such calls has a [`BackwardResponder`] next to its requester. A server that makes
 //! such calls has a [`BackwardRequester`] next to its responder. The backward engine sees each completion
-//! first ([`BackwardResponder::take`]) and returns the completions of the forward engine. The directions
-//! therefore have separate XIDs and credits. Without a backward engine, the forward engine drops backward
-//! messages, or rejects them with ERR_CHUNK.
+//! first ([`BackwardResponder::take`]) and returns the completions of the forward engine. The directions have
+//! separate XIDs and credits. Without a backward engine, the forward engine drops backward messages, or
+//! rejects them with ERR_CHUNK.
 //!
 //! These calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
 //! peer supports them.

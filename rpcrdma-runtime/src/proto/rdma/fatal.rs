@@ -22,7 +22,7 @@ struct Suspect {
     certain: bool,
 }
 
-/// The maximum number of suspects of all owners. If there are more, the oldest suspects are dropped.
+/// The maximum length of [`FatalCalls::order`], which limits the number of suspects of all owners.
 const MAX_SUSPECTS: usize = 1024;
 /// The lifetime of a suspect. Later, the client may use the XID for another call.
 const LIFETIME: Duration = Duration::from_secs(120);

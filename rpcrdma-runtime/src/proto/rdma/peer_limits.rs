@@ -76,7 +76,6 @@ impl Link {
 mod tests {
     use super::*;
 
-    /// One thread stores announced limits while another reads them.
     #[test]
     fn announced_limits_are_a_consistent_pair() {
         let nothing = PeerLimits { inline: 0, reads: 0 };

@@ -13,7 +13,6 @@ use crate::xdr::{Item, Placed, Received, pad_len};
 /// The inline stream and the Read chunks of a call, with the data that has arrived.
 #[derive(Debug)]
 pub(super) struct Fetch {
-    /// The stream, if it is inline.
     inline: Option<Bytes>,
     chunks: Vec<Chunk>,
     /// The number of chunks with outstanding data.
@@ -34,7 +33,6 @@ impl Chunk {
     }
 }
 
-/// An RDMA Read of a chunk's segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentRead {
     /// The index of the chunk in its [`Fetch`].

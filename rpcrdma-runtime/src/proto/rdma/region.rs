@@ -1,5 +1,3 @@
-//! Advertised memory of a call, and memory that calls reuse.
-
 use alloc::vec::Vec;
 
 use super::sink_pool::SinkPool;
@@ -11,9 +9,8 @@ use crate::wire::rdma::{ChunkLists, WriteChunk};
 pub(super) enum Role {
     /// A segment of the Read chunk at this position.
     Read(u32),
-    /// A segment of this Write chunk.
+    /// A segment of the Write chunk with this index.
     Write(usize),
-    /// A segment of the Reply chunk.
     Reply,
 }
 
@@ -27,7 +24,6 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Returns lists with this many empty Write chunks.
     pub(super) fn lists(&mut self, write_chunks: usize) -> ChunkLists {
         let mut lists = core::mem::take(&mut self.lists);
         lists.reads.clear();

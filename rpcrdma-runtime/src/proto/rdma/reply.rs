@@ -9,10 +9,8 @@ use crate::proto::work::Segment;
 use crate::wire::rdma::{Body, ChunkLists, WriteChunk};
 use crate::xdr::{Message, keep_items};
 
-/// A placed reply, ready to be written and sent.
 #[derive(Debug)]
 pub(super) struct ReplyPlan {
-    /// The RDMA Writes, in order.
     pub(super) writes: Vec<(Segment, Bytes)>,
     pub(super) body: Body,
     /// The inline Payload stream, or `None` if it is in the Reply chunk.

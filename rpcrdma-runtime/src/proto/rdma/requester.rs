@@ -44,7 +44,6 @@ const BACKWARD_ERROR: Token = Token(1 << 62);
 const REGION_BITS: u32 = 24;
 const SEND: u64 = (1 << REGION_BITS) - 1;
 
-/// Returns the token of a call's region, or of its Send.
 fn token_of(xid: u32, region: u64) -> Token {
     Token(u64::from(xid) << REGION_BITS | region & SEND)
 }
@@ -72,12 +71,11 @@ pub struct Requester {
     calls: Table<CallState>,
     /// Calls waiting for a credit, in the order of submission.
     queue: VecDeque<(CallId, OutgoingCall)>,
-    /// Calls that need no further registrations and are not sent yet, by their XID.
+    /// The XIDs of unsent calls whose memory is registered.
     ready: VecDeque<u32>,
     actions: VecDeque<Action>,
     events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
-    /// Whether [`Completion::Closed`] has arrived.
     closed: bool,
     discarded: u64,
     bad_replies: u32,
@@ -204,7 +202,6 @@ impl Requester {
         id
     }
 
-    /// Submits a call that already has an identity.
     pub(super) fn submit_as(&mut self, id: CallId, call: OutgoingCall) {
         if let Some(reason) = &self.closing {
             self.events.push_back(RequesterEvent::Done {
@@ -219,7 +216,6 @@ impl Requester {
         }
     }
 
-    /// Fails a call without sending it.
     pub(super) fn refuse(&mut self, message: &Message, why: TransportError) -> CallId {
         let id = self.new_id(message);
         self.events.push_back(RequesterEvent::Done { call: id, outcome: Err(why) });
@@ -298,7 +294,6 @@ impl Requester {
         self.overdue > 0
     }
 
-    /// Closes the connection if timed-out calls hold all granted credits.
     fn close_if_stuck(&mut self) {
         if self.overdue >= self.credits.granted() {
             self.close(CloseReason::Timeout("calls without a reply hold all credits".to_string()));
@@ -419,7 +414,6 @@ impl Requester {
         self.advance(xid);
     }
 
-    /// Advances a call by one step, if possible.
     fn advance(&mut self, xid: u32) {
         let Some(call) = self.calls.get_mut(xid) else { return };
         match &mut call.phase {
@@ -443,7 +437,6 @@ impl Requester {
         }
     }
 
-    /// Sends ready calls within the current grant.
     fn send_ready(&mut self) {
         while self.closing.is_none() && !self.ready.is_empty() && self.credits.send() {
             let Some(xid) = self.ready.pop_front() else { return };
@@ -542,8 +535,8 @@ impl Requester {
         self.actions.push_back(Action::Send { token, message: vec![error], invalidate: None });
     }
 
-    /// Counts a message that matches no outstanding call (RFC 8166 section 4.5). Closes the connection if the
-    /// message invalidated a handle.
+    /// Counts a dropped message (RFC 8166 section 4.5). Closes the connection if the message invalidated a
+    /// handle.
     fn discard(&mut self, why: &str, invalidated: Option<u32>) {
         debug!(why, "message dropped");
         self.discarded = self.discarded.saturating_add(1);

@@ -47,13 +47,12 @@ impl From<OfferError> for TransportError {
     }
 }
 
-/// The size of an RPC reply header without the verifier's body: XID, REPLY, MSG_ACCEPTED, flavor and length
-/// of the verifier, SUCCESS (RFC 5531 section 9).
+/// The size of an RPC reply header without the verifier's body, in bytes: XID, REPLY, MSG_ACCEPTED, flavor
+/// and length of the verifier, SUCCESS (RFC 5531 section 9).
 const REPLY_WORDS: u64 = 24;
 /// Any verifier is possible, so the maximum size is reserved.
 const VERIFIER: u64 = MAX_AUTH_BYTES as u64;
-/// The maximum size of an RPC reply header: replies without results are not longer than a success with the
-/// largest verifier.
+/// The maximum size of the RPC header of a successful reply, in bytes.
 const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
 
 impl ReplyResources {

@@ -49,7 +49,6 @@ pub enum ResponderEvent {
     Closed(CloseReason),
 }
 
-/// The description of a violation of RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
 const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads";
 /// The estimated memory of a call in addition to its message, in bytes.
@@ -79,15 +78,13 @@ pub struct Responder {
     hold_from: u64,
     /// Held calls that [`Responder::poll_arrived`] has not returned yet, and the bytes of their chunks.
     awaiting_admission: VecDeque<(CallKey, u64)>,
-    /// RDMA Reads of admitted calls that are not started yet.
+    /// Unstarted RDMA Reads of admitted calls.
     read_queue: VecDeque<(u32, SegmentRead)>,
     /// Outstanding RDMA Reads: the token, the key of the call, and the index of the chunk in its [`Fetch`].
     reading: Vec<(Token, u32, usize)>,
     /// The total size in bytes of the Read chunks of unanswered calls with started RDMA Reads.
     fetched: u64,
-    /// The result of [`Responder::take_too_large`].
     too_large: Option<TooLarge>,
-    /// The result of [`Responder::take_no_room`].
     no_room: Option<NoRoom>,
     /// Answers that wait until the Send of an earlier answer completes.
     queued_answers: VecDeque<Answer>,
@@ -96,20 +93,16 @@ pub struct Responder {
     /// The most recent submitted answers, at most as many as the maximum grant: the XID of each answer with
     /// RDMA Writes.
     recent: VecDeque<Option<u32>>,
-    /// The result of [`Responder::suspects`].
     suspects: Vec<u32>,
     /// An empty list whose memory is reused for the RDMA Writes of the next reply.
     spare_writes: Vec<(Segment, Bytes)>,
     /// For each outstanding Send, oldest first: the answer's part of [`Responder::unsent_bytes`].
     sending: VecDeque<u64>,
-    /// The result of [`Responder::unsent_bytes`].
     unsent_bytes: u64,
-    /// The result of [`Responder::waiting_bytes`].
     waiting_bytes: u64,
     actions: VecDeque<Action>,
     events: VecDeque<ResponderEvent>,
     closing: bool,
-    /// Whether [`Completion::Closed`] has arrived.
     closed: bool,
     refusals: Refusals,
     traffic: TrafficCounts,
@@ -139,7 +132,6 @@ impl CallState {
         self.traffic.call_inline.saturating_add(CALL)
     }
 
-    /// Returns the size of the call's Read chunks in bytes.
     fn fetched(&self) -> u64 {
         self.traffic.read_bytes.saturating_add(self.traffic.position_zero)
     }
@@ -430,7 +422,7 @@ impl Responder {
     /// to the calls in progress.
     fn find_suspects(&self) -> Vec<u32> {
         let mut reading: Vec<u32> = self.reading.iter().map(|(_, key, _)| *key).collect();
-        // The segments of one call are read in sequence.
+        // The Reads of one call are adjacent, since they start in sequence.
         reading.dedup();
         let reading = reading.into_iter().filter_map(|key| self.calls.get(key)).map(|call| call.xid);
         let granted = usize::try_from(self.max_grant()).unwrap_or(usize::MAX);

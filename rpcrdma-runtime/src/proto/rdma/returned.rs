@@ -9,9 +9,6 @@ use crate::xdr::PlacedItem;
 
 /// Checks a returned chunk. The responder fills segments in order without gaps and changes only lengths
 /// (RFC 8166 section 3.4.6). Omitted unused segments are tolerated.
-///
-/// # Errors
-/// Returns a description of the defect.
 pub(super) fn check<'a>(
     returned: &WriteChunk,
     mut offered: impl Iterator<Item = &'a Segment>,

@@ -4,20 +4,18 @@ use bytes::BytesMut;
 
 /// The maximum number of bytes stored for the sinks of later calls.
 const MAX_BYTES: usize = 16 << 20;
-/// The maximum number of stored buffers.
 const MAX_BUFFERS: usize = 64;
 
 /// Memory for the sinks of one connection. A buffer is reused, without zeroing, once no received data refers
 /// to it.
 #[derive(Debug, Default)]
 pub(super) struct SinkPool {
-    /// A share of each buffer, and its size. The most recently used buffer is first.
+    /// The size and a share of each buffer. The most recently used buffer is first.
     buffers: VecDeque<(usize, BytesMut)>,
     bytes: usize,
 }
 
 impl SinkPool {
-    /// Returns an empty buffer with this capacity.
     pub(super) fn take(&mut self, len: usize) -> BytesMut {
         for at in 0..self.buffers.len() {
             let Some((size, share)) = self.buffers.get_mut(at) else { break };

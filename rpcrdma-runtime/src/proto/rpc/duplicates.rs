@@ -97,7 +97,7 @@ pub struct Ticket {
 pub struct Duplicates<W> {
     limits: DuplicateLimits,
     entries: Entries<Entry<W>>,
-    /// The numbers of cached replies, by last use.
+    /// The entry numbers of cached replies, by last use.
     by_use: BTreeMap<u64, u32>,
     next_use: u64,
     shares: Shares,
@@ -256,7 +256,6 @@ impl<W> Duplicates<W> {
         length(reply) <= self.limits.max_reply && cached_size(reply) <= self.limits.max_bytes
     }
 
-    /// Evicts replies until the cached bytes are within the limit.
     fn trim(&mut self) {
         while self.bytes > self.limits.max_bytes && self.evict(self.shares.of_most_bytes()) {}
     }
@@ -283,7 +282,6 @@ impl<W> Duplicates<W> {
     }
 }
 
-/// Returns the size of a reply in bytes.
 fn length(reply: &Message) -> usize {
     let items = reply.items.iter().map(|item| item.data.len());
     items.fold(reply.stream.len(), usize::saturating_add)
@@ -295,7 +293,6 @@ fn cached_size(reply: &Message) -> usize {
     size_of_val(&reply.items[..]).saturating_add(length(reply))
 }
 
-/// Returns a contiguous copy of the reply.
 fn copied(reply: &Message) -> Message {
     let mut all = Vec::with_capacity(length(reply));
     all.extend_from_slice(&reply.stream);

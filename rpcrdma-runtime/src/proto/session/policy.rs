@@ -1,5 +1,3 @@
-//! Timeouts and reconnection of a session.
-
 use core::time::Duration;
 
 use crate::proto::random::Rng;
@@ -112,13 +110,11 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Returns the maximum delay after this many consecutive failures.
     fn max_delay(&self, failures: u32) -> Duration {
         let times = self.factor.max(1).saturating_pow(failures.saturating_sub(1));
         self.initial.saturating_mul(times).min(self.max)
     }
 
-    /// Returns the delay after this many consecutive failures.
     fn delay(&self, failures: u32, rng: &mut Rng) -> Duration {
         let max = self.max_delay(failures);
         let random = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX).checked_div(100).unwrap_or(0);
@@ -134,9 +130,7 @@ pub(super) struct Attempts {
     failures: u32,
     /// The number of failures since calls last failed as unreachable.
     pub(super) unreported: u32,
-    /// When the next attempt may start.
     pub(super) not_before: Time,
-    /// Why the last attempt failed.
     pub(super) error: Option<alloc::string::String>,
 }
 
@@ -145,7 +139,6 @@ impl Attempts {
         Attempts { rng: Rng::new(seed), failures: 0, unreported: 0, not_before: Time::default(), error: None }
     }
 
-    /// Records a working connection.
     pub(super) fn succeeded(&mut self) {
         self.failures = 0;
         self.unreported = 0;

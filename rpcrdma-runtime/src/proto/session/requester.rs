@@ -1,5 +1,3 @@
-//! The interface between a session and one connection.
-
 use alloc::string::ToString;
 
 use super::SessionCall;

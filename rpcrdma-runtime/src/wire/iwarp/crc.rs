@@ -62,8 +62,6 @@ mod tests {
         assert_eq!(crc.octets(), [0x83, 0x92, 0x06, 0xe3]);
     }
 
-    /// The table of no_std builds and the instructions of std builds give the same result, for any split of
-    /// the input.
     #[test]
     fn the_table_and_the_instructions_agree() {
         let table = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);

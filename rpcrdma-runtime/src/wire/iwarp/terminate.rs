@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Includes the codes of RFC 6581. An unspecified error (255) needs no description.
+    /// An unspecified error (255) needs no description.
     #[test]
     fn only_codes_of_the_rfcs_are_known_and_all_are_described() {
         let known: [((u8, u8), &[u8]); 6] = [

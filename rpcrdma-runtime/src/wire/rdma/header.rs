@@ -133,7 +133,6 @@ impl Header {
         message
     }
 
-    /// Encodes the header with a copy of a payload.
     fn write(self, payload: &[u8]) -> Bytes {
         let body = match self.body {
             Body::Msg(lists) => xdr::RdmaBody::Msg(lists.into()),
@@ -298,7 +297,6 @@ fn decode(message: &Bytes) -> Result<(Header, Bytes), Error> {
     Ok((Header { xid: decoded.rdma_xid, credits: decoded.rdma_credit, body }, payload))
 }
 
-/// Checks the rules for the lists of a call.
 fn check_call(xid: u32, lists: &ChunkLists, payload: &[u8], limits: &MessageLimits) -> Result<(), Refusal> {
     check_lists(lists, limits).map_err(|why| Refusal::Chunk { xid, why: why.to_string() })?;
     // At most `limits.max_segments` lengths of 32 bits each: the sum cannot overflow.
@@ -310,7 +308,6 @@ fn check_call(xid: u32, lists: &ChunkLists, payload: &[u8], limits: &MessageLimi
     Ok(())
 }
 
-/// Checks the rules for the lists of every message.
 fn check_lists(lists: &ChunkLists, limits: &MessageLimits) -> Result<(), &'static str> {
     if lists.segments().count() > limits.max_segments {
         return Err("more segments than the limit");

@@ -151,8 +151,8 @@ impl From<i32> for AuthStat {
     }
 }
 
-/// # Errors
-/// Fails if the machine name or the list of groups exceeds its bound. Encoding the result checks the body.
+/// Fails if the machine name or the list of groups exceeds its bound. Encoding the result checks the size of
+/// the body.
 pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> {
     let (flavor, body) = match credential {
         Credential::None => (AUTH_NONE, Bytes::new()),
@@ -171,8 +171,7 @@ pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> 
     Ok(xdr::OpaqueAuth { flavor: flavor.cast_signed(), body: body.into() })
 }
 
-/// # Errors
-/// [`AuthStat::BadCredential`] if the body of AUTH_SYS cannot be decoded. The body of AUTH_NONE is ignored.
+/// Fails if the body of AUTH_SYS cannot be decoded. The body of AUTH_NONE is ignored.
 pub(super) fn decode(auth: &xdr::OpaqueAuth) -> Result<Credential, AuthStat> {
     match auth.flavor.cast_unsigned() {
         AUTH_NONE => Ok(Credential::None),

@@ -169,7 +169,7 @@ pub struct RpcCall {
     /// The caller's verifier.
     pub verifier: Verifier,
     message: Received,
-    /// Size of the header in bytes, before the verifier and in total.
+    /// The size of the header before the verifier, in bytes.
     unverified: usize,
     header_len: usize,
 }

@@ -16,9 +16,7 @@ use crate::xdr::copied;
 
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
-    /// The FPDU that is received in place.
     pub(super) placement: Option<Box<Placement>>,
-    /// The markers, if the local peer requires them.
     pub(super) markers: Option<Markers>,
     /// The number of FPDUs with valid headers. `Stream::terminate` sets it to at least 1.
     pub(super) fpdus: u64,
@@ -39,30 +37,24 @@ pub(super) struct Counters {
     pub(super) reads: u64,
 }
 
-/// Adds a segment to a progress counter.
 fn count(so_far: &mut u64, octets: usize, last: bool) {
     let octets = u64::try_from(octets).unwrap_or(u64::MAX);
     *so_far = so_far.wrapping_add(octets).wrapping_add(u64::from(last));
 }
 
-/// A Send with missing segments.
 struct PartialSend {
     opcode: Opcode,
     data: BytesMut,
 }
 
-/// A tagged message with missing segments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PartialTagged {
     Write { stag: u32, offset: u64 },
     ReadResponse,
 }
 
-/// A violation by the peer.
 pub(super) struct Fault {
-    /// The code that is sent to the peer.
     pub(super) code: Code,
-    /// The local description.
     pub(super) what: &'static str,
 }
 
@@ -72,9 +64,9 @@ fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
 
 impl Fault {
     /// Returns the Terminate for this violation. The Terminate contains the length and the DDP header of the
-    /// segment, and its Read Request, if any (RFC 5040 section 4.8). For an MPA error or an incomplete DDP
-    /// header, the Terminate contains none of these. The last `placed` octets of the ULPDU are not in
-    /// `ulpdu`.
+    /// segment, and for an RDMAP error also its Read Request, if any (RFC 5040 section 4.8). For an MPA error
+    /// or an incomplete DDP header, the Terminate contains none of these. The last `placed` octets of the
+    /// ULPDU are not in `ulpdu`.
     pub(super) fn terminate(&self, ulpdu: &[u8], placed: usize) -> Terminate {
         const RDMAP: u8 = 0;
         const MPA: u8 = 2;
@@ -100,20 +92,17 @@ impl Fault {
     }
 }
 
-/// Splits a fragmented stream into FPDUs. Only a fragmented FPDU is copied: at most [`fpdu::MAX_LEN`] octets
-/// and their markers.
+/// Splits the TCP stream into FPDUs. Only a fragmented FPDU is copied: at most [`fpdu::MAX_LEN`] octets and
+/// their markers.
 #[derive(Default)]
 pub(super) struct Assembly {
     partial: Vec<u8>,
 }
 
-/// The location of the next FPDU.
 pub(super) enum Found<'a> {
-    /// Contiguous in the received octets.
     Contiguous(&'a [u8]),
     /// Assembled in [`Assembly::partial`].
     Assembled,
-    /// More octets are needed.
     Incomplete,
 }
 
@@ -138,7 +127,6 @@ impl Assembly {
         self.partial.is_empty()
     }
 
-    /// Returns the assembled FPDU.
     pub(super) fn partial(&self) -> &[u8] {
         &self.partial
     }
@@ -213,7 +201,6 @@ impl Tagged<'_> {
 }
 
 impl Stream {
-    /// Processes a complete FPDU. Ends the stream if the FPDU is invalid.
     pub(super) fn take_fpdu(&mut self, octets: &[u8]) {
         let crc = self.config.crc;
         let mut plain = Vec::new();
@@ -305,7 +292,7 @@ impl Stream {
         if self.inbound.send.as_ref().is_some_and(|send| send.opcode != opcode) {
             return fault(Code::UNEXPECTED_OPCODE, "segments of a Send have different opcodes");
         }
-        // Otherwise, the Send would be delivered before the data of an earlier RDMA Write.
+        // The Send would be delivered before the rest of the RDMA Write.
         if segment.last && matches!(self.inbound.tagged, Some(PartialTagged::Write { .. })) {
             return fault(Code::UNEXPECTED_OPCODE, "a Send inside an RDMA Write");
         }
@@ -319,13 +306,13 @@ impl Stream {
         }
         count(&mut self.inbound.counters.sends, segment.payload.len(), segment.last);
         if !segment.last {
-            // Allocates the local receive size, and only for a message of several segments.
+            // Only a Send of several segments allocates a buffer of the maximum size.
             let new_send = || PartialSend { opcode, data: BytesMut::with_capacity(limit) };
             self.inbound.send.get_or_insert_with(new_send).data.extend_from_slice(segment.payload);
             return Ok(());
         }
         let message = match self.inbound.send.take() {
-            // A short message must not keep memory for the longest one.
+            // A short message must not keep a buffer of the maximum size.
             Some(send) if size <= limit / 2 => copied([&send.data, segment.payload]),
             Some(mut send) => {
                 send.data.extend_from_slice(segment.payload);

@@ -16,7 +16,6 @@ use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ddp, fpdu};
 /// The minimum size of missing payload to receive in place. Copying a shorter payload costs less than another
 /// system call.
 const LONG: usize = 8 << 10;
-/// Size of the length field and the header of an FPDU that is received in place, in octets.
 const HEAD: usize = fpdu::LENGTH_LEN + ddp::TAGGED_LEN;
 /// Maximum size of the pad octets and the CRC.
 const TRAILER: usize = 3 + fpdu::CRC_LEN;
@@ -26,7 +25,6 @@ pub(super) struct Placement {
     head: [u8; HEAD],
     to: Destination,
     last: bool,
-    /// The size of the payload, and of its missing part.
     size: usize,
     missing: usize,
     /// The index of the next payload octet in the destination.
@@ -44,7 +42,7 @@ enum Destination {
 }
 
 impl Placement {
-    /// Counts payload that has arrived.
+    /// Adds arrived payload to the CRC and advances the position.
     fn pass(&mut self, payload: &[u8]) {
         if let Some(crc) = &mut self.crc {
             crc.update(payload);
@@ -53,7 +51,6 @@ impl Placement {
         self.missing = self.missing.saturating_sub(payload.len());
     }
 
-    /// Returns the number of missing pad and CRC octets.
     fn missing_trailer(&self) -> usize {
         let padding = fpdu::padding(ddp::TAGGED_LEN.saturating_add(self.size));
         fpdu::CRC_LEN.saturating_add(padding).saturating_sub(self.trailer.len())

@@ -1,12 +1,9 @@
-//! Violations that end a stream, and the Terminate that the peer receives.
-
 use super::segments::{
     SEND, SEND_INVALIDATE, Sent, padded, read_request, register, responder, segment, sent, untagged, write,
 };
 use super::*;
 use crate::wire::iwarp::{Code, DdpError, DdpHeader, Opcode, ReadRequest, fpdu};
 
-/// The memory of the stream under test.
 struct TestRegions {
     sink: Segment,
     source: Segment,
@@ -233,8 +230,6 @@ fn a_fault_is_answered_with_one_terminate_that_names_it() {
     }
 }
 
-/// A Send of several segments is delivered after its last segment, not earlier.
-///
 /// Requirement: R512, R515, R541, R649, R655
 #[test]
 fn a_message_without_its_last_segment_is_not_delivered() {
@@ -248,8 +243,6 @@ fn a_message_without_its_last_segment_is_not_delivered() {
     );
 }
 
-/// Instead of invalid local work, the stream sends a Terminate without a header of the peer.
-///
 /// Requirement: R532, R669
 #[test]
 fn invalid_local_work_sends_a_terminate() {
@@ -293,7 +286,6 @@ fn after_close_outstanding_work_is_dropped_and_none_starts() {
     );
 }
 
-/// The Terminate for an FPDU that is too short contains no header.
 #[test]
 fn a_fault_in_a_short_fpdu_sends_no_header() {
     let control = SEND.control();

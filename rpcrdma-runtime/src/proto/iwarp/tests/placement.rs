@@ -1,5 +1,3 @@
-//! Payload that is received directly at its destination.
-
 use bytes::BufMut;
 
 use super::segments::{SEND, register, responder, sent, untagged, write};
@@ -58,7 +56,6 @@ fn octets(stream: &mut Stream) -> Vec<u8> {
     pieces.iter().flatten().copied().collect()
 }
 
-/// Invalidates a sink and returns its content.
 fn content(stream: &mut Stream, sink: Segment) -> BytesMut {
     stream.submit(Action::Invalidate { token: Token(9), handle: sink.handle });
     match stream.poll_completion() {
@@ -104,7 +101,6 @@ fn most_of_a_long_write_is_received_in_place() {
     assert!(direct > SIZE / 2, "{direct} octets");
 }
 
-/// The buffer for the next octets never exceeds the sink.
 #[test]
 fn a_receive_buffer_ends_with_its_sink() {
     let (mut receiver, sink, octets) = writes(true, &[SIZE - 20_000]);

@@ -1,5 +1,3 @@
-//! The octets that a stream sends and accepts.
-
 use super::*;
 use crate::proto::work::RegionPart;
 use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ReadRequest, fpdu};
@@ -7,7 +5,6 @@ use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ReadRequest, fpdu};
 pub(super) const SEND: Opcode = Opcode::Send { invalidate: false, solicited: false };
 pub(super) const SEND_INVALIDATE: Opcode = Opcode::Send { invalidate: true, solicited: false };
 
-/// A segment on the wire.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) opcode: Opcode,
@@ -99,7 +96,6 @@ pub(super) fn register(stream: &mut Stream, memory: Memory) -> Segment {
     }
 }
 
-/// The destination of a message.
 #[derive(Clone, Copy, Debug)]
 enum To {
     Memory(u32, u64),

@@ -1,5 +1,3 @@
-//! One call of a requester: its advertised memory, and the interpretation of its reply.
-
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -20,7 +18,6 @@ pub(super) struct CallState {
     pub(super) regions: Vec<Region>,
     pub(super) write_chunks: usize,
     pub(super) traffic: Traffic,
-    /// Whether the caller abandoned the call.
     pub(super) abandoned: bool,
     /// Whether the call timed out after it was sent.
     pub(super) overdue: bool,
@@ -123,7 +120,6 @@ impl CallState {
         Ok(Outcome::Reply { stream: payload, lists })
     }
 
-    /// Returns the offered segments of this role.
     fn offered(&self, role: Role) -> impl Iterator<Item = &Segment> {
         self.regions.iter().filter(move |region| region.role == role).filter_map(|region| {
             match &region.state {

@@ -14,7 +14,6 @@ use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, MessageLimits};
 use crate::xdr::Item;
 
-/// The chosen form of a call.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The inline Payload stream, or `None` for a Long call.
@@ -27,7 +26,8 @@ pub(super) struct Plan {
 pub(super) struct Planner {
     /// The maximum size of a Long call's Send.
     pub(super) threshold: u32,
-    /// The maximum size of any other call's Send, as announced by the responder (RFC 5666 section 6.2).
+    /// The maximum size of any other call's Send: negotiated, or announced by the responder (RFC 5666 section
+    /// 6.2).
     pub(super) inline: u32,
     /// Whether the call may have Read chunks.
     pub(super) reads: bool,
@@ -41,10 +41,6 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    /// Chooses the form of a call.
-    ///
-    /// # Errors
-    /// [`Unsendable`] if no form of the call fits.
     pub(super) fn plan(&self, call: OutgoingCall, spare: &mut Spare) -> Result<Plan, Unsendable> {
         let OutgoingCall { message, reply } = call;
         let write_segments = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len)));
@@ -102,7 +98,6 @@ impl Planner {
         Ok(Plan { inline, regions, write_chunks })
     }
 
-    /// Returns the memory of a call's Read chunks and of the chunks for its reply.
     fn regions(
         &self,
         position_zero: Option<&Bytes>,

@@ -1,5 +1,3 @@
-//! A requester as the connection of a session.
-
 use core::mem;
 
 use super::{OutgoingCall, Requester};

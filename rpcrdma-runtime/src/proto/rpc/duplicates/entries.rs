@@ -23,7 +23,6 @@ impl<T> Entries<T> {
         self.by_sum.len()
     }
 
-    /// Returns the number of a call's entry, if there is one.
     pub(super) fn find(&self, call: &CallIdentity) -> Option<u32> {
         let same_sum = self.by_sum.range((call.sum(), 0)..=(call.sum(), u32::MAX));
         same_sum.map(|(_, number)| *number).find(|number| self.get(*number).is_some_and(|(of, _)| of == call))

@@ -85,7 +85,6 @@ impl CallIdentity {
         &self.owner
     }
 
-    /// Returns the checksum of the call's first bytes.
     pub(super) fn sum(&self) -> u64 {
         self.sum
     }
@@ -128,7 +127,6 @@ fn digest(message: &Received) -> (u64, u64) {
     (prefix.sum(), prefix.length)
 }
 
-/// The first bytes of a message.
 struct Prefix {
     bytes: [u8; CallIdentity::PREFIX],
     filled: usize,

@@ -41,10 +41,8 @@ impl Share {
     }
 }
 
-/// A change of an owner's share.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// A call starts.
     CallStarted,
     /// A call completed, and its reply is not cached.
     CallEnded,
@@ -101,7 +99,7 @@ impl Shares {
         let own = self.owners.get(owner);
         let wanted = own.map_or(0, Share::entries).saturating_add(1);
         let (entries, oldest) = last(&self.by_entries)?;
-        // An owner that already has the largest share evicts its own reply.
+        // An owner that would have the largest share evicts its own reply.
         if entries >= wanted { Some(oldest) } else { own?.cached.first().copied() }
     }
 

@@ -13,7 +13,6 @@ pub(super) fn new(sequence: u32) -> Result<Reducer, GssFailure> {
     Ok(body)
 }
 
-/// Protects the data and writes it into a message.
 pub(super) fn protect<S: Sink + ?Sized>(
     context: &dyn GssContext,
     service: GssService,
@@ -42,7 +41,7 @@ pub(super) fn unprotect(
     mut reader: Reader<'_>,
 ) -> Result<Bytes, GssFailure> {
     let body = match service {
-        // The caller must not request an unprotected body.
+        // Without protection, there is no protected body.
         GssService::None => return Err(GssError::FAILURE.into()),
         GssService::Integrity => {
             let data = xdr::RpcGssIntegData::decode(&mut reader).map_err(GssFailure::Decode)?;

@@ -75,13 +75,11 @@ struct Context {
     window: SequenceWindow,
 }
 
-/// The reply to a client during context creation.
 pub(super) struct InitReply {
     pub(super) result: xdr::RpcGssInitRes,
     pub(super) verifier: Verifier,
 }
 
-/// A call whose caller is authenticated by the context.
 pub(super) struct AuthenticatedCall {
     pub(super) context: Arc<dyn GssContext>,
     pub(super) service: GssService,
@@ -93,7 +91,6 @@ pub(super) struct AuthenticatedCall {
 /// The response to a call that is not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The call is denied.
     Denied(AuthStat),
     /// The call is a duplicate, or may be one: it gets no reply (RFC 2203 section 5.3.3.1).
     NoReply,
@@ -152,7 +149,6 @@ impl GssServer {
         Ok(self.step(handle, exchange, token).unwrap_or_else(failed))
     }
 
-    /// Removes and returns the exchange that processes the next token.
     fn take_exchange(&self, handle: &[u8]) -> Result<(Handle, Box<dyn GssExchange>), AuthStat> {
         match (Handle::try_from(handle), lock(&self.exchanges).remove(handle)) {
             (Ok(handle), Some(exchange)) => Ok((handle, exchange)),
@@ -246,7 +242,6 @@ fn checksum(context: &dyn GssContext, message: &[u8]) -> Result<Verifier, GssErr
     Ok(Verifier { flavor: RPCSEC_GSS, body: context.get_mic(message)?.into() })
 }
 
-/// Returns the reply to a failed context creation.
 fn failed(error: GssError) -> InitReply {
     debug!(%error, "context creation failed");
     let result = xdr::RpcGssInitRes { gss_major: error.major, gss_minor: error.minor, ..Default::default() };

@@ -212,7 +212,7 @@ impl GssSession {
         if reader.remaining() == 0 {
             return Ok(());
         }
-        // Some servers protect this reply like any other reply without results.
+        // Some servers protect this reply, although it has no results.
         body::unprotect(&*self.context, self.service, sequence, reader).map(drop)
     }
 
@@ -243,7 +243,7 @@ impl GssSession {
 }
 
 impl GssSession {
-    /// Reads a reply's header and verifies its sender.
+    /// Reads a reply's header and checks its verifier, if any. Fails if the reply has no results.
     fn verify_reply(&self, reader: &mut Reader<'_>, xid: u32, sequence: u32) -> Result<(), GssFailure> {
         let (verifier, status) = decode_verified(reader, xid)?;
         if let Some(verifier) = verifier {

@@ -93,7 +93,6 @@ mod tests {
         }
     }
 
-    /// Compares the window with a set of all accepted numbers.
     #[test]
     fn the_window_equals_a_set_of_all_numbers() {
         for size in [1, 2, 63, 64, 65, 200] {

@@ -3,7 +3,6 @@
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 pub(super) use crc_fast::Digest;
 
-/// Returns the state for an empty input.
 pub(super) fn new() -> Digest {
     Digest::new(Crc32Iscsi)
 }

@@ -6,7 +6,6 @@ static TABLE: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
 pub(super) type Digest = crc::Digest<'static, u32>;
 
-/// Returns the state for an empty input.
 pub(super) fn new() -> Digest {
     TABLE.digest()
 }

@@ -85,7 +85,6 @@ impl GssServer {
     }
 }
 
-/// Returns the reply to a call that creates a context.
 fn process_token(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<RpcReply> {
     let (xid, mut args) = (call.header.xid, call.args());
     let token = xdr::RpcGssInitArg::decode(&mut args).and_then(|token| args.finish().map(|()| token));
@@ -101,7 +100,6 @@ fn process_token(gss: &GssServer, credential: &GssCredential, call: &RpcCall) ->
     }
 }
 
-/// Runs a call with an authenticated caller.
 async fn run(
     service: &Arc<dyn Service>,
     authenticated: &AuthenticatedCall,

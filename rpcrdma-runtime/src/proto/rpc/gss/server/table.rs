@@ -7,11 +7,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// The server's handle of a context.
 pub(super) type Handle = [u8; 16];
 
-/// Values by handle, up to a maximum number.
 pub(super) struct Table<T> {
     capacity: usize,
     entries: HashMap<Handle, Entry<T>>,
-    /// Handles by last use.
     used: BTreeMap<u64, Handle>,
     now: u64,
 }
@@ -46,7 +44,6 @@ impl<T> Table<T> {
         Table { capacity: capacity.max(1), entries: HashMap::new(), used: BTreeMap::new(), now: 0 }
     }
 
-    /// Inserts a value. Evicts the least recently used value if the table is full.
     pub(super) fn insert(&mut self, handle: Handle, value: T) {
         self.remove(&handle);
         if self.entries.len() >= self.capacity
@@ -59,7 +56,6 @@ impl<T> Table<T> {
         self.entries.insert(handle, Entry { used: self.now, value });
     }
 
-    /// Removes and returns a value, if the handle is known.
     pub(super) fn remove(&mut self, handle: &[u8]) -> Option<T> {
         let entry = self.entries.remove(handle)?;
         self.used.remove(&entry.used);
