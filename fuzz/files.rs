@@ -49,7 +49,7 @@ fn root() -> Credential {
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without I/O"));
 
-/// Blocks until a call completes. MNT runs on the blocking pool.
+/// MNT runs on the blocking pool, so calls need a runtime.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
 }
@@ -190,7 +190,6 @@ impl Model {
         self.0[file].names -= 1;
     }
 
-    /// Returns true if a file with this name can be created in a directory.
     fn can_create(&self, dir: usize, name: &[u8]) -> bool {
         is_valid(name) && self.is_directory(dir) && self.child(dir, name).is_none()
     }
@@ -205,7 +204,6 @@ impl Model {
         }
     }
 
-    /// Makes one call, compares the result with the model, and updates the model.
     fn step(&mut self, script: &mut Script<'_>, server: &Direct) {
         let nfs = nfs_v3::Client(server);
         let (what, dir, name) = (script.byte(), self.any(script), script.name());
@@ -311,7 +309,7 @@ impl Model {
         }
     }
 
-    /// Returns the path of a directory. The path is empty for the root and for other files.
+    /// Returns the path of a directory. The path is empty for the root, removed directories and other files.
     fn path(&self, mut dir: usize) -> Vec<u8> {
         let mut path = Vec::new();
         while dir != 0
@@ -500,7 +498,6 @@ impl Model {
         }
     }
 
-    /// Compares the existence, size and link count of all files with the model.
     fn compare(&self, server: &Direct) {
         for node in &self.0 {
             let args = Getattr3Args { object: node.handle };

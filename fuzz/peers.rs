@@ -32,7 +32,6 @@ use tokio::time::timeout;
 
 use crate::gss::TestMechanism;
 
-/// Returns the output of a future that never waits.
 fn ready<T>(future: impl Future<Output = T>) -> T {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -43,7 +42,6 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
 /// The caller and the arguments of a call.
 type Recorded = (Option<GssCaller>, Bytes);
 
-/// A program that records its calls.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<Recorded>>>);
 
@@ -187,7 +185,6 @@ pub(crate) fn explain(data: &[u8]) {
     }
 }
 
-/// Returns a capture of one TCP connection with these payloads.
 fn capture_of(mut payloads: &[u8]) -> Vec<u8> {
     const RAW_IP: u32 = 101;
     let head = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, RAW_IP];
@@ -215,14 +212,12 @@ fn capture_of(mut payloads: &[u8]) -> Vec<u8> {
     file
 }
 
-/// What the inputs share. With a new listener for each input, a run would use up all ports: the port of a
+/// Shared by all inputs. With a new listener for each input, a run would use up all ports: the port of a
 /// closed connection stays in use for a minute (TIME_WAIT).
 struct Shared {
-    /// Runs on the current thread.
     runtime: Mutex<Runtime>,
     /// The address of a server of [`Recorder`] over TCP.
     server: SocketAddr,
-    /// Accepts the connections of clients over TCP.
     listener: TcpListener,
 }
 
@@ -374,7 +369,6 @@ impl Hostile {
         self.script.pop_front().unwrap_or(0)
     }
 
-    /// Executes the oldest action and returns its completion, if any.
     fn complete(&mut self, fails: bool) -> Option<Completion> {
         Some(match self.actions.pop_front()? {
             Action::Register { token, memory } if fails => Completion::RegisterFailed { token, memory },

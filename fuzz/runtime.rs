@@ -99,7 +99,6 @@ fn split(data: &[u8], piece: usize) -> (Vec<Bytes>, bool) {
     (found, true)
 }
 
-/// A sequence of octets that selects the next steps.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -148,7 +147,6 @@ pub(crate) fn responder(data: &[u8]) {
     }
 }
 
-/// The maximum number of the responder's outstanding RDMA Reads.
 const ORD: u32 = 4;
 
 /// The environment of a responder: a requester, a provider and a program.
@@ -163,7 +161,6 @@ struct Peer {
 }
 
 impl Peer {
-    /// Passes one event to the responder.
     fn act(&mut self, what: u8, script: &mut Script<'_>, responder: &mut Responder) {
         match what % 6 {
             0 | 1 => {

@@ -55,7 +55,6 @@ const GUIDES: &[(&str, &str, &str)] = &[
     ("../docs/callbacks.md", "watches.x", "\nprogram WATCHES"),
 ];
 
-/// Compiles the document and the binding that a guide shows.
 fn guide(out: &Path, guide: &str, document: &str, part: &str) -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={guide}");
     let guide = fs::read_to_string(guide)?;

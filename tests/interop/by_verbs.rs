@@ -16,7 +16,6 @@ use crate::place::{Device, GUEST, Ours, guest_view};
 use crate::served::Served;
 use crate::verbs::with;
 
-/// Tests of our client against the kernel's server.
 const CLIENT: &[&str] = &[
     "client_program::files_are_used_by_name",
     "kernel_server::a_call_too_long_for_a_message_is_fetched",
@@ -57,7 +56,6 @@ fn our_server_over_rxe() {
     inside::run(&guest, Ours::Verbs(Device::Rxe), SERVER);
 }
 
-/// Runs third-party test suites on a mount of our server over an RDMA device.
 fn suites(device: Device, tests: &[&str]) {
     if suites_disabled() {
         return;
@@ -77,7 +75,7 @@ fn suites_over_rxe() {
     suites(Device::Rxe, &[SUITES, &[RULES]].concat());
 }
 
-/// Starts `nfs3d` over a device, with the same ports and export path as the kernel's server.
+/// Starts `nfs3d` over a device, with the export path, RDMA port and MOUNT port of the kernel's server.
 const SERVE_AS_THE_KERNEL: &str = "mkdir -p /run/top/export; mount --bind /run/top/export /export; rm -f /run/output; \
     ulimit -l unlimited; (/run/bin/nfs3d --provider verbs --listen GUEST:20049 --tcp GUEST:20048 --no-root-squash \
     --allow 10.0.2.0/24 /run/top >/run/output 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \

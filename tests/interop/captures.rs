@@ -18,7 +18,6 @@ use crate::relay::Relay;
 use crate::served::Served;
 use crate::wireshark;
 
-/// Reads a capture and checks that it is complete and free of protocol errors.
 fn read_complete(path: &Path) -> Trace {
     let trace = read(File::open(path).unwrap()).unwrap();
     assert!(trace.remarks.is_empty(), "{:?}", trace.remarks);
@@ -71,11 +70,9 @@ async fn our_client_and_the_kernels_server() {
     }
 }
 
-/// A script that makes the kernel's client write, read, list, rename and remove files.
 const WORK: &str = "head -c 300001 /dev/urandom >/mnt/one && cp /mnt/one /mnt/two && echo 3 >/proc/sys/vm/drop_caches && \
     cmp /mnt/one /mnt/two && ls -l /mnt && mv /mnt/one /mnt/three && rm /mnt/two /mnt/three && umount /mnt";
 
-/// Checks a capture of the kernel's client during [`WORK`].
 fn check_kernel_work(capture: &Path) {
     let trace = read_complete(capture);
     let conversations = trace.connections.iter().map(|connection| &connection.conversation);

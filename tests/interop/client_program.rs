@@ -26,7 +26,6 @@ fn output_of(here: &Path, arguments: &[&str]) -> Output {
     nfs3(here, arguments).wait_with_output().unwrap()
 }
 
-/// Returns the standard output of a run, which must succeed and print no errors.
 fn prints(here: &Path, arguments: &[&str]) -> String {
     let output = output_of(here, arguments);
     assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
@@ -49,7 +48,6 @@ fn files_are_used_by_name() {
     files_by_name(&guest, "/export");
 }
 
-/// Writes, lists, reads and removes files on a server with the export path `export`.
 pub(crate) fn files_by_name(guest: &Guest, export: &str) {
     guest.run("rm -rf /export/*");
     let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());

@@ -5,15 +5,13 @@ use crate::framed::{Frame, Splitter};
 /// Counts calls and replies of one connection over iWARP, from its first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
-    /// Splits the bytes to the server, and the bytes from the server, into frames.
+    /// Index 0 splits the bytes to the server, and index 1 the bytes from the server.
     splitters: [Splitter; 2],
     /// Observed calls without an observed reply.
     in_flight: u32,
     /// The credits that the last reply granted. Before the first reply, 1 credit is assumed.
     granted: u32,
-    /// The maximum of `in_flight`.
     pub(crate) max_in_flight: u32,
-    /// The maximum of `granted`.
     pub(crate) max_granted: u32,
     /// Calls sent although all granted credits were in use.
     ///
@@ -23,7 +21,6 @@ pub(crate) struct Credits {
 }
 
 impl Credits {
-    /// Parses the next bytes that pass through the relay in one direction.
     pub(crate) fn see(&mut self, to_server: bool, bytes: &[u8]) {
         for Frame { handshake, octets } in self.splitters[usize::from(!to_server)].take(bytes) {
             // The first segment of an untagged message on the queue for Sends (queue 0).

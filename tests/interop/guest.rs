@@ -19,13 +19,12 @@ const LIMIT: Duration = Duration::from_secs(400);
 pub(crate) struct Guest {
     /// `None` if this program runs in the guest.
     machine: Option<Machine>,
-    /// The loaded siw module, or `None` if it is unknown.
+    /// `None` if the next test must load the module.
     siw: Option<Siw>,
     knfsd: bool,
     suites: bool,
 }
 
-/// A build of the siw module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Siw {
     /// Unmodified Linux. It can leave the first message on an accepted connection unread.
@@ -36,18 +35,17 @@ pub(crate) enum Siw {
     Peers,
 }
 
-/// Returns `long` if `RPCRDMA_LAB=long`, and `short` otherwise.
 pub(crate) fn size<T>(short: T, long: T) -> T {
     if std::env::var("RPCRDMA_LAB").is_ok_and(|value| value == "long") { long } else { short }
 }
 
-/// Returns true if `RPCRDMA_LAB` enables these tests.
 pub(crate) fn lab_enabled() -> bool {
     let value = std::env::var("RPCRDMA_LAB").unwrap_or_default();
     value == "1" || value == "long"
 }
 
-/// Locks the guest and loads the given siw module. Returns `None` if the lab is not enabled.
+/// Locks the guest. On the host, also loads the given siw module if needed. Returns `None` if the lab is not
+/// enabled.
 pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
     if !lab_enabled() {
@@ -133,7 +131,6 @@ impl Guest {
         ran.printed
     }
 
-    /// Runs a bash script with its own time limit. Returns its exit status and output.
     pub(crate) fn try_run(&self, script: &str, limit: Duration) -> (i32, String) {
         let ran = self.execute(script, limit);
         (ran.status, ran.printed)
@@ -151,7 +148,6 @@ impl Guest {
         self.machine.as_ref().unwrap_or_else(|| panic!("this program already runs in the guest"))
     }
 
-    /// Starts the kernel's NFS server for /export.
     pub(crate) fn serve(&mut self) {
         if !self.knfsd {
             self.run("/lab/knfsd");
@@ -159,7 +155,6 @@ impl Guest {
         }
     }
 
-    /// Stops the kernel's NFS server and frees its ports.
     pub(crate) fn stop_serving(&mut self) {
         self.run(
             "! [ -e /proc/fs/nfsd/threads ] || rpc.nfsd 0; ! pidof rpc.mountd || kill $(pidof rpc.mountd)
@@ -168,17 +163,14 @@ impl Guest {
         self.knfsd = false;
     }
 
-    /// Shares a program of the host with the guest. Returns its path in the guest.
     pub(crate) fn bring(&self, program: &str) -> String {
         self.machine().bring(Path::new(program)).unwrap()
     }
 
-    /// Shares valgrind's directory tree with the guest, below /host/memcheck.
     pub(crate) fn bring_memcheck(&self) {
         Lab::detect().unwrap().bring_memcheck(self.machine()).unwrap();
     }
 
-    /// Shares third-party test suites with the guest, below /host/suites.
     pub(crate) fn bring_suites(&mut self) {
         if let (Some(machine), false) = (&self.machine, self.suites) {
             Lab::detect().unwrap().bring_suites(machine).unwrap();
@@ -254,7 +246,6 @@ fn a_guest_with_a_broken_kernel_is_replaced() {
     guest(Siw::Fixed).unwrap().run("[ ! -e /run/broken ]");
 }
 
-/// The agent returns when the command exits, even if background processes still run.
 #[test]
 fn a_command_returns_while_its_background_processes_run() {
     let Some(guest) = guest(Siw::Fixed) else { return };

@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::guest::{Guest, size};
 use crate::place::Ours;
 
-/// Tests of our server with the kernel's client.
 pub(crate) const SERVER: &[&str] = &[
     "kernel_client::a_tree_is_copied_and_renamed_and_removed",
     "kernel_client::a_write_survives_a_server_that_is_killed",
@@ -21,18 +20,15 @@ pub(crate) const SERVER: &[&str] = &[
 /// A test that cuts connections through a relay. It needs a transport over TCP.
 pub(crate) const CUT: &str = "kernel_client::cut_connections_lose_and_repeat_no_call";
 
-/// Third-party test suites on a mount of our server.
 pub(crate) const SUITES: &[&str] =
     &["suites::dbench_succeeds", "suites::fio_verifies_what_it_wrote", "suites::fsx_finds_no_wrong_byte"];
 
-/// A third-party test suite while connections are cut.
 pub(crate) const SUITE_CUT: &str = "faults::fio_finds_no_wrong_byte_while_connections_are_cut";
 
 /// A third-party test suite for file semantics, which hardly depend on the transport. Short runs skip this
 /// suite with verbs over siw.
 pub(crate) const RULES: &str = "suites::pjdfstest_finds_no_difference_from_the_kernels_server";
 
-/// Builds programs with cargo. Returns their names and paths.
 pub(crate) fn build(arguments: &[&str]) -> Vec<(String, PathBuf)> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(arguments);

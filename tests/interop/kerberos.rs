@@ -26,7 +26,6 @@ const GSSD_PORT: u16 = 2049;
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longer than the lifetime of a short ticket.
 const EXPIRY: Duration = Duration::from_secs(35);
-/// The user ID of the guest's user with a ticket.
 const GUEST_USER: u32 = 1000;
 
 /// Creates the keys of the servers and of the guest, and configures the realm in the guest.
@@ -67,18 +66,14 @@ fn the_kernels_client_and_server_work_with_each_service() {
     the_server(&mut guest, &realm, folder.path());
 }
 
-/// A test of Linux's client with `nfs3d`.
 struct LinuxClient<'a> {
     guest: &'a Guest,
     realm: &'a Realm,
     folder: &'a Path,
-    /// The exported directory.
     dir: PathBuf,
-    /// The transports and their ports.
     transports: [(&'static str, u16); 2],
 }
 
-/// Tests Linux's client with `nfs3d`, over RDMA and TCP.
 fn the_client(guest: &Guest, realm: &Realm, folder: &Path) {
     let dir = folder.join("served");
     fs::create_dir(&dir).unwrap();
@@ -120,7 +115,6 @@ impl LinuxClient<'_> {
         ));
     }
 
-    /// Writes and reads a file with each service.
     fn copies_files(&self) {
         self.guest.run("head -c 300000 /dev/urandom >/tmp/data; chmod 644 /tmp/data");
         for sec in SERVICES {
@@ -140,8 +134,8 @@ impl LinuxClient<'_> {
         }
     }
 
-    /// Sends each call over TCP to our server twice. The server must drop the repeated calls (RFC 2203
-    /// section 5.3.3.1). It replays cached replies only to calls that change files.
+    /// Sends each call over TCP to our server twice. The calls change no files, so the server must drop the
+    /// repeated calls (RFC 2203 section 5.3.3.1).
     fn repeats_calls(&self, tcp: u16) {
         for sec in SERVICES {
             let (relay, records) = repeating(tcp);
@@ -196,7 +190,6 @@ fn as_user(command: &str) -> String {
     format!("su -s /bin/sh user -c '{command}' || {{ tail -n 40 /run/gssd.log; exit 1; }}")
 }
 
-/// Tests `nfs3` with Linux's server, over RDMA and TCP.
 fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
     guest.stop_serving();
     guest.run(

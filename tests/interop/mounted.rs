@@ -13,12 +13,10 @@ pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
     mount(guest, guest_view(), rdma, tcp);
 }
 
-/// Mounts the root of a server in the guest at /mnt.
 pub(crate) fn mount(guest: &Guest, server: &str, rdma: u16, tcp: u16) {
     mount_path(guest, &format!("{server}:/"), rdma, tcp);
 }
 
-/// Mounts a source of the form `server:path` in the guest at /mnt.
 pub(crate) fn mount_path(guest: &Guest, source: &str, rdma: u16, tcp: u16) {
     guest.run(&format!(
         "modprobe -a rpcrdma nfs nfsv3; mount -t nfs \
@@ -35,7 +33,6 @@ pub(crate) fn clear(guest: &Guest) {
     );
 }
 
-/// The outcome of a script on a mount whose connections were cut.
 pub(crate) struct Cut {
     pub(crate) cuts: u32,
     /// The last 40 lines of the script's output.
@@ -88,7 +85,6 @@ impl Transport {
     }
 }
 
-/// Returns the counters for the mount at /mnt.
 pub(crate) fn transport(guest: &Guest) -> Transport {
     let line =
         guest.run("awk '/ mounted on \\/mnt / {at = 1} at && /xprt:/ {print; exit}' /proc/self/mountstats");

@@ -13,7 +13,6 @@ use rpcrdma_nfs::provider::Provider;
 /// The guest's address in its own network.
 pub(crate) const GUEST: &str = "10.0.2.15";
 
-/// An RDMA device of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
     Siw,
@@ -37,7 +36,6 @@ impl Ours {
     }
 }
 
-/// Formats the transport as in `RPCRDMA_LAB_INSIDE`.
 impl fmt::Display for Ours {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -66,7 +64,6 @@ pub(crate) fn guest_view() -> &'static str {
     if inside().is_some() { GUEST } else { "10.0.2.2" }
 }
 
-/// Returns the provider that our client or server uses.
 pub(crate) fn provider() -> Provider {
     if let Some(Ours::Verbs(_)) = inside() { Provider::Verbs } else { Provider::Iwarp }
 }

@@ -8,7 +8,6 @@ use rpcrdma_nfs3::*;
 
 type Nfs = nfs_v3::Client<ServerConnection>;
 
-/// Returns the result of a call, which must succeed.
 macro_rules! ok {
     ($call:expr, $res:ident) => {
         match $call.await.unwrap() {
@@ -63,7 +62,6 @@ async fn lookup(nfs: &Nfs, dir: NfsFh3, of: &str) -> NfsFh3 {
     ok!(nfs.lookup(&Lookup3Args { what: name(dir, of) }), Lookup3Res).object
 }
 
-/// Calls CREATE in its three modes, ACCESS, WRITE, COMMIT and READ.
 async fn file(nfs: &Nfs, dir: NfsFh3) -> NfsFh3 {
     let create = |how| Create3Args { r#where: name(dir, "file"), how };
     let verifier = *b"verifier";
@@ -101,7 +99,6 @@ fn check_exists(result: &impl Debug, is_refused: bool) {
     assert!(is_refused, "expected NFS3ERR_EXIST: {result:?}");
 }
 
-/// Calls LOOKUP, SYMLINK, READLINK, LINK and MKNOD.
 async fn links(nfs: &Nfs, dir: NfsFh3, file: NfsFh3) {
     assert_eq!(lookup(nfs, dir, "file").await, file);
     let target = "../somewhere/else";
@@ -122,7 +119,6 @@ async fn links(nfs: &Nfs, dir: NfsFh3, file: NfsFh3) {
     assert_eq!((pipe.r#type, pipe.mode & 0o7777), (Ftype3::Nf3fifo, 0o600));
 }
 
-/// Calls READDIR and READDIRPLUS.
 async fn listings(nfs: &Nfs, dir: NfsFh3) {
     let expected = [".", "..", "file", "link", "pipe", "symlink"];
     let args = Readdir3Args { dir, cookie: 0, cookieverf: Default::default(), count: 8192 };
@@ -144,7 +140,6 @@ async fn listings(nfs: &Nfs, dir: NfsFh3) {
     assert_eq!(file.name_handle, Some(lookup(nfs, dir, "file").await));
 }
 
-/// Calls FSSTAT, FSINFO and PATHCONF.
 async fn file_system(nfs: &Nfs, root: NfsFh3) {
     let space = ok!(nfs.fsstat(&Fsstat3Args { fsroot: root }), Fsstat3Res);
     assert!(space.tbytes >= space.fbytes && space.fbytes >= space.abytes && space.tbytes > 0, "{space:?}");

@@ -28,7 +28,6 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Starts a recording with the packets of a TCP handshake.
     pub(crate) fn begin() -> Arc<Mutex<Self>> {
         let mut recording = Recording::default();
         recording.file.extend(HEAD.iter().flat_map(|word| word.to_le_bytes()));
@@ -38,7 +37,6 @@ impl Recording {
         Arc::new(Mutex::new(recording))
     }
 
-    /// Returns a callback that records the bytes through a relay.
     pub(crate) fn watch(recording: &Arc<Mutex<Self>>) -> Watch {
         let recording = recording.clone();
         Arc::new(Mutex::new(move |to_server: bool, bytes: &[u8]| {
@@ -53,7 +51,6 @@ impl Recording {
         }
     }
 
-    /// Returns the capture, including the packets that close the connection.
     pub(crate) fn end(&mut self) -> Vec<u8> {
         assert!(
             self.splitters.iter().all(|splitter| splitter.rest().is_empty()),

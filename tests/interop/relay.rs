@@ -19,12 +19,10 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay to the port `target` at [`address`].
     pub(crate) fn to(target: u16) -> Self {
         Relay::watched(target, Arc::new(Mutex::new(|_: bool, _: &[u8]| ())))
     }
 
-    /// Starts a relay that passes all bytes to `watch`.
     pub(crate) fn watched(target: u16, watch: Watch) -> Self {
         Relay::start(target, move |client, server| {
             let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());

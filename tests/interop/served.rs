@@ -8,7 +8,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::place::{address, inside, program, provider};
 
-/// A running `nfs3d` and its ports.
 pub(crate) struct Served {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -33,7 +32,6 @@ impl Served {
         Served::run(nfs3d().arg(dir), rdma, tcp)
     }
 
-    /// Starts `nfs3d` with a capture of its RDMA traffic.
     pub(crate) fn captured(dir: &Path, capture: &Path) -> Self {
         Served::run(nfs3d().arg(dir).env("RPCRDMA_PCAP", capture), 0, 0)
     }

@@ -129,7 +129,6 @@ fn dbench_succeeds() {
     );
 }
 
-/// The names of the pjdfstest tests that passed and that failed.
 struct Results {
     ok: BTreeSet<String>,
     failed: BTreeSet<String>,

@@ -41,7 +41,6 @@ fn build() -> Result<Vec<(String, PathBuf)>, String> {
     Ok(with_the_feature(&["scenarios", "verbs", "interop", "explain"]))
 }
 
-/// Builds tests and programs with the feature. Returns the names and paths of those that the guest needs.
 fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     let packages = ["rpcrdma-tests", "rpcrdma-nfs", "rpcrdma-tools"];
     let features = packages.map(|package| format!("--features={package}/verbs"));
@@ -96,7 +95,6 @@ fn each_scenario(device: Device) {
     run_tests(&guest, GUEST, "scenarios", "over_verbs");
 }
 
-/// The guest's IPv6 address.
 const IPV6: &str = "fd00::15";
 
 /// Tests private data, read depths, messages, RDMA Reads and Writes over IPv6. Long runs add all scenarios.
@@ -237,7 +235,6 @@ fn provider(device: Device) -> &'static str {
     if device == Device::Rxe { "auto" } else { "verbs" }
 }
 
-/// Tests `nfs3` over a device with the kernel's server.
 fn files_of_the_kernel(device: Device) {
     let Some(guest) = with(device, true) else { return };
     let provider = provider(device);
@@ -288,7 +285,7 @@ fn files_of_the_kernels_server_over_rxe() {
     }
 }
 
-/// Starts `nfs3d` in the guest over a device. NFS is at port 20050 and MOUNT at port 20051.
+/// Starts `nfs3d` in the guest over a device. RDMA uses port 20050, and TCP uses port 20051.
 const SERVE: &str = "mkdir -p /run/served; rm -f /run/output; ulimit -l unlimited; \
     (/run/bin/nfs3d --provider PROVIDER --listen GUEST:20050 --tcp GUEST:20051 --no-root-squash /run/served \
     >/run/output 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
@@ -297,7 +294,6 @@ const SERVE: &str = "mkdir -p /run/served; rm -f /run/output; ulimit -l unlimite
 const STOP: &str = "kill $(cat /run/nfs3d.pid); \
     for second in $(seq 20); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
 
-/// A script that copies files of various sizes and modes and a link to the mount, and compares the copies.
 const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
     for i in $(seq 1 40); do head -c $((i * i * i * 7 + i)) /dev/urandom >a/file$i; done; \
     head -c 3145729 /dev/urandom >large; ln -s a/file1 link; chmod 640 a/file2; \
@@ -305,7 +301,6 @@ const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
     rsync -rlpHn --checksum --itemize-changes --delete /run/tree/ /mnt/tree/ >/run/different; \
     cat /run/different; [ ! -s /run/different ]; rm -r /mnt/tree /run/tree; umount /mnt";
 
-/// Tests the kernel's client with our server over a device.
 fn mounted_by_the_kernel(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);

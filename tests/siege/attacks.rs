@@ -43,7 +43,6 @@ pub(crate) enum Goal {
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = Infallible> + Send>>;
 
-/// All attacks, in the order of execution.
 #[rustfmt::skip] // a table
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "garbage", goal: Arrivals(100), run: |at| Box::pin(messages::garbage(at)) },
@@ -72,7 +71,6 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "removed files", goal: Completed(1), run: |at| Box::pin(storage::removed_files(at)) },
 ];
 
-/// The attacked server.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) rdma: SocketAddr,
@@ -83,7 +81,6 @@ pub(crate) struct Target {
     effort: Arc<Effort>,
 }
 
-/// The attempts of an attack and their results.
 #[derive(Default)]
 pub(crate) struct Effort {
     pub(crate) attempts: AtomicU64,
@@ -91,11 +88,10 @@ pub(crate) struct Effort {
     pub(crate) completed: AtomicU64,
     /// The error of the first failed attempt.
     pub(crate) first_error: Mutex<Option<String>>,
-    /// The first violation by the server.
     pub(crate) breach: Mutex<Option<String>>,
 }
 
-/// The time between two attempts.
+/// The pause of a task between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Target {

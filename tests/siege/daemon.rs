@@ -34,7 +34,6 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Builds and starts `nfs3d` with its default limits.
     pub(crate) fn start() -> anyhow::Result<Self> {
         let (program, folder) = (build()?, tempfile::tempdir()?);
         let served = folder.path().join("served");
@@ -79,7 +78,6 @@ impl Daemon {
         Ok(sockets.filter(|is_socket| *is_socket).count().saturating_sub(self.own_sockets))
     }
 
-    /// Fetches the server's metrics.
     pub(crate) async fn metrics(&self) -> anyhow::Result<Metrics> {
         let mut socket = TcpStream::connect(self.metrics).await?;
         socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
@@ -102,7 +100,6 @@ impl Daemon {
     }
 }
 
-/// Metrics of the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Metrics {
     /// The bytes that count toward the memory budget.
@@ -118,7 +115,6 @@ impl Drop for Daemon {
     }
 }
 
-/// Builds `nfs3d` next to this program and returns its path.
 fn build() -> anyhow::Result<PathBuf> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Build both packages together, so that shared dependencies have the same features and are not compiled

@@ -31,7 +31,6 @@ const LONG_TURNS: usize = 20;
 /// The time between two new connections.
 const ARRIVAL: Duration = Duration::from_millis(250);
 
-/// The observations of the honest client during one phase.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) latencies: Vec<Duration>,
@@ -46,11 +45,9 @@ pub(crate) struct Honest {
     _running: oneshot::Sender<()>,
 }
 
-/// The shared results of the client's tasks.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Record>>);
 
-/// The transport of a connection.
 #[derive(Clone, Copy, Debug)]
 enum Transport {
     Rdma(SocketAddr),
@@ -186,7 +183,6 @@ async fn find_files(by: Transport) -> anyhow::Result<Vec<NfsFh3>> {
     Ok(files)
 }
 
-/// Returns the root of the served directory.
 pub(crate) async fn root(connection: &ServerConnection) -> anyhow::Result<NfsFh3> {
     match mount_v3::Client(connection.clone()).mnt(&"/".into()).await? {
         Mountres3::Mnt3Ok(mounted) => Ok(NfsFh3 { data: mounted.fhandle }),
@@ -194,7 +190,6 @@ pub(crate) async fn root(connection: &ServerConnection) -> anyhow::Result<NfsFh3
     }
 }
 
-/// Looks up a file in a directory.
 pub(crate) async fn lookup(
     connection: &ServerConnection,
     dir: &NfsFh3,

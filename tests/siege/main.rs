@@ -58,7 +58,6 @@ const FULL: Times =
 const RELEASE: Duration = Duration::from_secs(10);
 /// The extra time for an attack to reach its goal on a slow machine.
 const MORE_TIME: Duration = Duration::from_secs(30);
-/// The interval between two measurements of the server.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 #[tokio::main]
@@ -98,13 +97,12 @@ struct Siege {
     daemon: Daemon,
     honest: Honest,
     target: Target,
-    /// Resident memory of the server before its first attack, in bytes.
+    /// Resident memory of the server before the attack, in bytes.
     idle: u64,
     times: &'static Times,
 }
 
 impl Siege {
-    /// Starts a server and an honest client.
     async fn start(times: &'static Times) -> anyhow::Result<Self> {
         let daemon = Daemon::start()?;
         let target = Target::find(&daemon).await?;
@@ -143,7 +141,6 @@ impl Siege {
         })
     }
 
-    /// Measures the server and the honest client for this long.
     async fn watch(&self, time: Duration) -> anyhow::Result<Phase> {
         self.watch_until(time, |_| true).await
     }

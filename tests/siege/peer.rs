@@ -35,7 +35,6 @@ fn low_byte(number: usize) -> u8 {
     number.to_be_bytes()[7]
 }
 
-/// Connects over TCP from an address.
 pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
@@ -54,7 +53,6 @@ pub(crate) async fn connect_without_buffers(from: Ipv4Addr, to: SocketAddr) -> i
     socket.connect(to).await
 }
 
-/// Waits until the peer closes the connection.
 pub(crate) async fn closed(socket: &mut TcpStream) -> io::Result<()> {
     drip(socket, Duration::ZERO).await
 }
@@ -77,14 +75,12 @@ fn message<P: Procedure>(xid: u32, args: &P::Args) -> io::Result<Message> {
     Ok(reducer.into_message())
 }
 
-/// Encodes a call as a record.
 pub(crate) fn record<P: Procedure>(xid: u32, args: &P::Args) -> io::Result<Vec<u8>> {
     let message = message::<P>(xid, args)?;
     let mark = record_mark(message.unreduced_len()).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(std::iter::once(mark.to_vec()).chain(message.into_pieces().map(Vec::from)).flatten().collect())
 }
 
-/// Returns an MPA request with valid private data.
 pub(crate) fn mpa_request() -> io::Result<Vec<u8>> {
     OFFER.request(&PrivateData::new(true, 4096, 4096).encode()).map_err(io::Error::other)
 }
@@ -98,12 +94,10 @@ pub(crate) struct RdmaPeer {
 }
 
 impl RdmaPeer {
-    /// Connects and performs the handshake.
     pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<Self> {
         RdmaPeer::over(connect(from, to).await?).await
     }
 
-    /// Performs the handshake.
     pub(crate) async fn over(mut socket: TcpStream) -> io::Result<Self> {
         socket.write_all(&mpa_request()?).await?;
         let mut head = [0; mpa::HEADER_LEN];
@@ -120,7 +114,6 @@ impl RdmaPeer {
         Ok(RdmaPeer { socket, stream })
     }
 
-    /// Registers memory.
     pub(crate) fn register(&mut self, memory: Memory) -> io::Result<Segment> {
         self.stream.submit(Action::Register { token: Token(0), memory });
         match self.stream.poll_completion() {
@@ -145,7 +138,6 @@ impl RdmaPeer {
         self.submit(Action::Send { token: Token(u64::from(xid)), message, invalidate: None }).await
     }
 
-    /// Submits work and sends all pending output.
     pub(crate) async fn submit(&mut self, action: Action) -> io::Result<()> {
         self.stream.submit(action);
         self.send(usize::MAX).await.map(drop)

@@ -9,10 +9,11 @@ use crate::honest::Record;
 
 /// Maximum resident memory of the server in bytes.
 const MAX_RSS: u64 = 256 << 20;
-/// The maximum growth of the server's resident memory since before its first attack, in bytes. glibc keeps
-/// freed memory (docs/decisions.md).
+/// The maximum growth of the server's resident memory since before the attack, in bytes. glibc keeps freed
+/// memory (docs/decisions.md).
 const KEPT_RSS: u64 = 96 << 20;
-/// The memory budget, with the guaranteed shares of many owners and one more small call for each connection.
+/// The maximum number of bytes that count toward the memory budget: the budget, the guaranteed shares of many
+/// owners, and a small call for each connection.
 const MAX_MEMORY: u64 = 56 << 20;
 /// The bytes that the server may count toward its budget after an attack: one long call of the honest client
 /// on each transport.
@@ -25,16 +26,13 @@ const SLOWDOWN: u32 = 10;
 pub(crate) struct Phase {
     /// Maximum resident memory in bytes.
     pub(crate) rss: u64,
-    /// Maximum number of connections.
     pub(crate) connections: usize,
     /// Maximum number of bytes that count toward the memory budget.
     pub(crate) memory: u64,
-    /// The last measurement.
     pub(crate) last: Sample,
     pub(crate) honest: Record,
 }
 
-/// A measurement of the server.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sample {
     pub(crate) rss: u64,
@@ -96,13 +94,12 @@ impl Goal {
     }
 }
 
-/// The three phases and the result of an attack.
 pub(crate) struct Outcome {
     pub(crate) name: &'static str,
     pub(crate) before: Phase,
     pub(crate) during: Phase,
     pub(crate) after: Phase,
-    /// Resident memory of the server before its first attack, in bytes.
+    /// Resident memory of the server before the attack, in bytes.
     pub(crate) idle: u64,
     pub(crate) goal: Goal,
     pub(crate) breach: Option<String>,

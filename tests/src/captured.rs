@@ -1,4 +1,5 @@
-//! Messages captured between other implementations, in `vectors/` and in the directory `RPCRDMA_VECTORS`.
+//! Messages and MPA frames captured between other implementations, in `vectors/` and in the directory
+//! `RPCRDMA_VECTORS`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

@@ -50,7 +50,7 @@ impl GssMechanism for TestMechanism {
 }
 
 impl GssExchange for Exchange {
-    /// Processes the peer's token and returns its own. A token is the name, a colon, and padding.
+    /// A token is the name of its sender, a colon, and padding.
     fn step(&mut self, token: &[u8]) -> Result<GssStep, GssError> {
         let own = format!("{}:{}", self.mechanism.name, "x".repeat(self.mechanism.token)).into_bytes();
         if token.is_empty() && self.seen == 0 {

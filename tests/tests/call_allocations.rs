@@ -23,7 +23,6 @@ const WRITE: u32 = 7;
 /// The number of calls before the measurement, and the number of measured calls.
 const CALLS: u32 = 256;
 
-/// An NFSv3 service with one file.
 struct File(Bytes);
 
 impl Service for File {
@@ -79,7 +78,6 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Starts a server on this runtime.
 fn serve(runtime: &Runtime) -> SocketAddr {
     runtime.block_on(async {
         // Like NFS servers, this server caches no replies of idempotent procedures.
@@ -94,7 +92,6 @@ fn serve(runtime: &Runtime) -> SocketAddr {
     })
 }
 
-/// Starts a server and connects a client on the same thread.
 fn connected() -> (Runtime, nfs_v3::Client<Client>) {
     let runtime = runtime();
     let address = serve(&runtime);

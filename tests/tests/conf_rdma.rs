@@ -95,7 +95,7 @@ fn r302_a_server_without_rdma_reads_gets_no_read_chunks() {
     assert!(matches!(failed, Some(TransportError::Unsendable(_))), "{failed:?}");
 }
 
-/// An encoded call with `reads` Read chunks after a short stream, and a Reply chunk.
+/// Returns an encoded call with `reads` Read chunks after a short stream, and with a Reply chunk.
 fn call_with(reads: u32) -> Bytes {
     let segment = |handle| Segment { handle, length: 8, offset: 0 };
     let lists = ChunkLists {
@@ -172,7 +172,6 @@ fn no_inline_reply_exceeds_the_threshold_of_the_client() {
     assert_eq!(reply_of(None, 256), 0);
 }
 
-/// Starts a server on the loopback interface with this service and an echo.
 async fn serve(service: impl Service, config: Config) -> SocketAddr {
     let options = ServerOptions { config, ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(service).service(Echo);
@@ -268,7 +267,6 @@ async fn a_program_that_declares_no_procedure_0_answers_it() {
     }
 }
 
-/// A handler with a fixed reply.
 struct Fixed(ConfigRdmaReply);
 
 impl vers1::Handler for Fixed {

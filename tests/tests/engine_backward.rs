@@ -37,7 +37,6 @@ fn call(xid: u32) -> Message {
     message(rpc(xid, 0, 40))
 }
 
-/// An RDMA_MSG message.
 fn msg(xid: u32, credits: u32, lists: ChunkLists, stream: &[u8]) -> Bytes {
     [&Header { xid, credits, body: Body::Msg(lists) }.encode()[..], stream].concat().into()
 }
@@ -73,7 +72,6 @@ struct Peers {
     callee: BackwardResponder,
     responder: Responder,
     caller: BackwardRequester,
-    /// The messages that each peer sent.
     sent: [Vec<Bytes>; 2],
     /// The outcomes of calls at the client's requester and at the server's backward requester.
     done: [Vec<(CallId, Result<Bytes, TransportError>)>; 2],
@@ -109,7 +107,6 @@ impl Peers {
         peers
     }
 
-    /// Runs until no work is pending.
     fn settle(&mut self) {
         loop {
             while let Some(action) = self.requester.poll_action().or_else(|| self.callee.poll_action()) {
@@ -162,7 +159,6 @@ impl Peers {
         self.requester.submit(OutgoingCall { message: call(xid), reply: ReplyResources::default() })
     }
 
-    /// Replies to every forward call.
     fn serve(&mut self) {
         for call in std::mem::take(&mut self.calls[0]) {
             self.responder.reply(call.key, message(rpc(call.xid, 1, 48)));
@@ -170,7 +166,6 @@ impl Peers {
         self.settle();
     }
 
-    /// Replies to every backward call with this many bytes.
     fn call_back(&mut self, len: usize) {
         for call in std::mem::take(&mut self.calls[1]) {
             self.callee.reply(call.key, message(rpc(call.xid, 1, len)));
@@ -520,7 +515,7 @@ fn before_ready_a_server_leaves_replies_and_errors_to_its_responder() {
 /// Requirement: R220
 #[test]
 fn a_client_without_services_drops_calls_and_rejects_chunks() {
-    // A client without services has only a requester. It drops plain calls and rejects calls with chunks.
+    // A client without services has only a requester.
     let mut client = Requester::new(config(4, 4), NEGOTIATED, 1 << 20);
     client.handle_completion(received(plain(1, 4, 0)));
     let actions = |client: &mut Requester| {

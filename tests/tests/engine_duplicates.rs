@@ -13,7 +13,6 @@ use rpcrdma_runtime::xdr::{Encode, Item, Message, Placed, Received, Reducer, Sin
 const HERE: CallerId = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
 const START: Duration = Duration::from_secs(1000);
 
-/// Encodes a reduced call with one eligible item.
 fn reduced(xid: u32, credential: Credential, data: &[u8]) -> Message {
     let mut message = Reducer::new(1);
     let header = CallHeader { xid, program: 100, version: 2, procedure: 3, credential };
@@ -46,7 +45,6 @@ fn identity_of(caller: CallerId, xid: u32) -> CallIdentity {
     call_of(inline_call(xid, b"arguments"), caller).expect("a call")
 }
 
-/// Returns the caller at an address.
 fn at(address: &str) -> CallerId {
     CallerId::Address(address.parse().expect("a valid address"))
 }
@@ -66,7 +64,6 @@ fn limits() -> DuplicateLimits {
     }
 }
 
-/// A cache whose waiters are numbers.
 struct Cache {
     table: Duplicates<u32>,
     now: Duration,

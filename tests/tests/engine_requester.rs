@@ -17,7 +17,6 @@ use rpcrdma_runtime::wire::rdma::{
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed};
 
-/// A requester, the calls that it has sent, and the memory that it advertises.
 struct Peer {
     requester: Requester,
     sent: VecDeque<Bytes>,
@@ -115,7 +114,6 @@ impl Peer {
         id
     }
 
-    /// Takes the oldest sent call and decodes its header.
     fn next_sent(&mut self) -> (Header, Bytes) {
         let sent = self.sent.pop_front().expect("a call");
         assert!(sent.len() <= 1024, "R045");

@@ -107,7 +107,6 @@ impl Peer {
         self.collect();
     }
 
-    /// Takes the only sent message and decodes its header.
     fn answer(&mut self) -> (Header, Bytes, Option<u32>) {
         assert_eq!(self.sent.len(), 1, "exactly one message");
         let (message, invalidate) = self.sent.pop_front().expect("one");
@@ -154,7 +153,6 @@ fn chunk(lengths: &[u32]) -> WriteChunk {
     WriteChunk((100..).zip(lengths).map(|(handle, length)| segment(handle, *length)).collect())
 }
 
-/// Returns a reply of this length.
 fn stream(len: usize) -> Bytes {
     let mut stream = words(&[XID, 1]).to_vec();
     stream.resize(len, 0x22);

@@ -25,7 +25,6 @@ struct Client {
     now: Time,
     /// The messages sent on the current connection.
     sent: Vec<Bytes>,
-    /// True if registrations fail.
     registration_fails: bool,
     /// Memory that the connection advertises.
     exposed: Vec<(u32, Memory)>,
@@ -140,14 +139,12 @@ impl Client {
         }
     }
 
-    /// Ends the connection with this reason.
     fn lose_connection(&mut self, reason: CloseReason) {
         let returned = self.exposed.drain(..).map(|(_, memory)| memory).collect();
         self.complete(Completion::Closed { reason, returned });
         self.collect();
     }
 
-    /// Completes the requested close.
     fn finish_closing(&mut self) {
         let reason = self.closing.take().expect("a close was requested");
         self.lose_connection(reason);
@@ -171,7 +168,6 @@ impl Client {
         self.collect();
     }
 
-    /// Advances to the next timeout of the session, and returns it.
     fn next_timeout(&mut self) -> Time {
         let at = self.session.poll_timeout().expect("the session has a timeout");
         assert!(at >= self.now, "the timeout is in the past");
@@ -192,7 +188,6 @@ impl Client {
         self.collect();
     }
 
-    /// The XIDs of the calls sent on the current connection, in order.
     fn xids(&self) -> Vec<u32> {
         self.sent.iter().map(|message| header(message).0.xid).collect()
     }
@@ -509,7 +504,7 @@ fn an_abandoned_call_without_a_reply_keeps_its_credit_until_its_timeout() {
     client.answer(2);
     assert_eq!(client.replies(), [waits]);
 
-    // The deadlines of completed calls have no effect, even if there are many.
+    // After its reply, the deadline of a cancelled call has no effect, even if there are many such calls.
     for xid in 100..400 {
         let id = client.submit(SessionCall { timeout: Some(MS(1000)), ..call(xid) });
         client.cancel(id);

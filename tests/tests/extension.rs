@@ -37,12 +37,10 @@ fn a_new_header_type_round_trips() {
     assert_eq!(RpcRdmaKeepalive::LENGTHS.max, Size::Bounded(12));
 }
 
-/// Returns a random word.
 fn word(rng: &mut Rng) -> u32 {
     u32::try_from(rng.next_u64() >> 32).expect("32 bits")
 }
 
-/// Returns a random header of the base protocol.
 fn header(rng: &mut Rng) -> Header {
     let segment =
         |rng: &mut Rng| Segment { handle: word(rng), length: word(rng), offset: rng.next_u64() >> 33 };

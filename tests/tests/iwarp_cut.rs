@@ -43,7 +43,6 @@ struct Cut {
     first: First,
 }
 
-/// Counts the registrations of one peer and the returned regions.
 #[derive(Debug, Default)]
 struct Registrations {
     registered: usize,
@@ -64,18 +63,15 @@ impl Registrations {
     }
 }
 
-/// The results of a run.
 #[derive(Debug, Default)]
 struct Outcome {
     /// The outcome of each call, by XID.
     ended: BTreeMap<u32, Result<IncomingReply, TransportError>>,
     /// The number of executions of each call, by XID.
     executed: BTreeMap<u32, u32>,
-    /// The number of octets that each peer has sent.
     sent: [u64; 2],
 }
 
-/// Both peers and the network between them.
 struct Conversation {
     session: Session<Requester>,
     ids: BTreeMap<CallId, u32>,
@@ -90,7 +86,6 @@ struct Conversation {
     over: bool,
 }
 
-/// The settings of both peers.
 #[derive(Clone, Copy, Debug)]
 struct Framing {
     crc: bool,
@@ -119,7 +114,6 @@ fn poll_once<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Decodes the header, the depths and the private data of a frame, or returns `None` if it is incomplete.
 fn frame(kind: FrameKind, octets: &[u8]) -> Option<(FrameHeader, ReadDepths, Bytes)> {
     let (head, rest) = octets.split_first_chunk::<{ mpa::HEADER_LEN }>()?;
     let header = FrameHeader::parse(kind, head).expect("a valid frame");
@@ -314,7 +308,6 @@ impl Conversation {
         moved
     }
 
-    /// Processes the events of the engines. Returns false if no event was pending.
     fn poll_events(&mut self) -> bool {
         let mut found = false;
         self.session.process_events(NOW);
@@ -369,7 +362,6 @@ fn check_reply(reply: &IncomingReply, xid: u32) {
     assert_eq!(Res::decode(&mut reader).expect("a result"), arguments(xid).result());
 }
 
-/// Cuts a conversation at every octet.
 fn cut_everywhere(framing: Framing) {
     let uncut = Conversation::new(framing, None).play();
     let traffic: Vec<_> = uncut

@@ -39,7 +39,6 @@ include!(concat!(env!("OUT_DIR"), "/checks.rs"));
 
 const XID: u32 = 7;
 
-/// A value and how it is sent.
 #[derive(Clone, Debug)]
 struct Variant {
     /// The seed of the value.
@@ -74,18 +73,16 @@ fn variants() -> impl Strategy<Value = Variant> {
     )
 }
 
-/// The counts for the values of a type.
 #[derive(Debug, Default)]
 struct Counts {
     #[expect(dead_code, reason = "shown when a test fails")]
     name: &'static str,
-    /// True if the type has eligible items.
     items: bool,
     read_chunks: u32,
     write_chunks: u32,
     position_zero: u32,
     reply_chunks: u32,
-    /// Calls with a chunk of more than one segment.
+    /// Calls in which a chunk certainly has more than one segment.
     segmented: u32,
 }
 
@@ -199,7 +196,6 @@ where
     Ok(())
 }
 
-/// Checks many values and variants of a type.
 fn check_type<T>(name: &'static str) -> Counts
 where
     T: for<'a> Arbitrary<'a> + Xdr + PartialEq + Debug,

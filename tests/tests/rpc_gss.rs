@@ -38,7 +38,6 @@ use tokio::task::JoinHandle;
 
 const SERVICES: [GssService; 3] = [GssService::None, GssService::Integrity, GssService::Privacy];
 
-/// An echo that records its last caller.
 #[derive(Clone, Default)]
 struct RecordingEcho(Arc<Mutex<Option<GssCaller>>>);
 
@@ -192,7 +191,6 @@ async fn a_long_token_uses_a_long_call_and_a_reply_chunk() {
     echo(&secure, &args(10, 10, 10)).await.unwrap();
 }
 
-/// A function that modifies a message in transit.
 type Change = Box<dyn FnMut(Vec<u8>) -> Vec<u8> + Send>;
 
 /// Passes calls to services without a network. It records the calls, and can change calls and replies.
@@ -300,7 +298,6 @@ fn offsets(call: &[u8]) -> (usize, usize, usize) {
     (32, verifier + 8, verifier + 8 + word(verifier + 4).next_multiple_of(4))
 }
 
-/// Decodes the verifier of a reply, and its result or rejection.
 fn response_of(reply: &Bytes) -> (Option<Verifier>, Result<(), ReplyError>) {
     let xid = u32::from_be_bytes(reply[..4].try_into().unwrap());
     decode_verified(&mut Reader::from_bytes(reply), xid).unwrap()

@@ -20,7 +20,6 @@ use rpcrdma_services::rpcbind::{self, Netid, Rpcbind, RpcbindError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The registrations.
 type Table = Arc<Mutex<Vec<Rpcb>>>;
 
 /// One version of a small rpcbind: SET, UNSET, GETADDR, DUMP and GETVERSADDR (RFC 1833).
@@ -238,7 +237,6 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     assert!(table.lock().unwrap().is_empty());
 }
 
-/// A fault that affects a reply.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
@@ -248,7 +246,6 @@ enum Fault {
     Withheld,
 }
 
-/// The faults of the next replies, in order.
 type Faults = Arc<Mutex<VecDeque<Fault>>>;
 
 /// Starts an rpcbind without a duplicate-request cache, behind a relay that loses replies.
@@ -333,7 +330,6 @@ async fn a_registration_is_removed_even_if_the_reply_is_lost() {
     assert!(faults.lock().unwrap().is_empty() && table.lock().unwrap().is_empty());
 }
 
-/// Serves sequential calls from a local socket.
 #[cfg(unix)]
 async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
     use rpcrdma_runtime::wire::rpc::{Records, record_mark};

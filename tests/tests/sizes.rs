@@ -11,7 +11,6 @@ use rpcrdma_xdrgen::Options;
 use rpcrdma_xdrgen::sizes::{Assumed, Bound, Needs, ProcedureSizes, Sizes, sizes};
 use rpcrdma_xdrgen::source::{Source, Sources};
 
-/// Computes the sizes of documents and bindings in `specs/` with the compiler.
 fn compiler_sizes(files: &[&str], assumed: &Assumed) -> Sizes {
     let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs");
     let mut sources = Sources::default();
@@ -81,7 +80,6 @@ macro_rules! rows {
     }};
 }
 
-/// The sizes that a generated procedure declares.
 struct Generated {
     name: &'static str,
     args: [Option<u64>; 2],

@@ -20,7 +20,6 @@ fn reencode<T: Encode + for<'de> Decode<'de>>(reader: &mut Reader<'_>, into: &mu
     value.encode(into).unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
-/// Re-encodes the arguments and the results of one procedure.
 struct Codec {
     call: fn(&mut Reader<'_>, &mut Reducer, &str),
     reply: fn(&mut Reader<'_>, &mut Reducer, &str),

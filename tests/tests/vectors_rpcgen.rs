@@ -15,7 +15,6 @@ use rpcrdma_tests::captured::octets;
 use rpcrdma_xdrgen::ast::DefinitionKind;
 use rpcrdma_xdrgen::source::{Source, Sources};
 
-/// Returns the encoded values of each type from a file.
 fn vectors(document: &str) -> BTreeMap<String, Vec<Bytes>> {
     let path = format!("{}/vectors/rpcgen-{document}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -27,7 +26,6 @@ fn vectors(document: &str) -> BTreeMap<String, Vec<Bytes>> {
     vectors
 }
 
-/// Returns the names of the types that a document defines.
 fn defined(document: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs").join(document).with_extension("txt");
     let mut sources = Sources::default();

@@ -56,7 +56,6 @@ async fn listener(at: SocketAddr, options: VerbsOptions) -> VerbsListener {
     VerbsListener::bind(at, options).await.expect("a device")
 }
 
-/// Connects an initiator and a responder.
 async fn pair(at: SocketAddr, options: VerbsOptions) -> (VerbsConnection, VerbsConnection) {
     pair_for(at, RECEIVE, [options; 2]).await
 }
@@ -89,7 +88,6 @@ fn is_read(completion: &Completion) -> bool {
     matches!(completion, Completion::ReadDone { .. })
 }
 
-/// Polls both peers until `waiting` has the expected completion, and returns it.
 async fn drive(
     waiting: &mut VerbsConnection,
     other: &mut VerbsConnection,
@@ -129,7 +127,6 @@ async fn advertise(local: &mut VerbsConnection, peer: &mut VerbsConnection) {
     drive(peer, local, is_received).await;
 }
 
-/// Waits for the fence of a sink and returns the sink's contents.
 async fn fenced(end: &mut VerbsConnection) -> Bytes {
     loop {
         match next(end).await {
@@ -225,7 +222,7 @@ async fn a_connection_that_cannot_be_adopted_is_rejected_alone() {
     let line = timeout(LIMIT, output.next_line()).await.expect("no timeout").expect("text");
     let address = line.as_deref().and_then(|line| line.strip_prefix("at ")).expect("the child's address");
     let address = address.parse().expect("an address");
-    // The child holds all descriptors before it accepts peers.
+    // The child occupies all descriptors before it accepts peers.
     let first = connect(address, b"", RECEIVE, &VerbsOptions::default()).await;
     assert!(matches!(first, Err(VerbsError::Refused { .. })), "{first:?}");
     // The child checks every 20 ms for a rejection, and then releases its descriptors.
@@ -250,7 +247,6 @@ async fn connecting_without_a_listener_fails() {
     assert!(local.is_err(), "{local:?}");
 }
 
-/// The file with Linux's range of ephemeral ports.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// The original port range, which is restored on drop.
@@ -505,7 +501,6 @@ async fn short_messages_submitted_together_arrive_in_order() {
     }
 }
 
-/// Counts the wake-ups of a task.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -537,7 +532,6 @@ async fn a_connection_can_be_polled_without_a_wake_up() {
     }
 }
 
-/// Returns the system's name for the device.
 async fn name(at: SocketAddr) -> String {
     let found = rpcrdma_verbs::device_for(SocketAddr::new(at.ip(), 1), LIMIT).await;
     found.expect("a route").expect("a device")

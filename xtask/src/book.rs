@@ -16,7 +16,6 @@ use crate::{cargo, tools};
 /// The package that provides the crates and the compiled document for the examples.
 const PACKAGE: &str = "rpcrdma-tests";
 
-/// Builds the book and runs the examples of the guides.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     // The features that serve a book are not needed.
     let package = ["mdbook", "--no-default-features"];
@@ -33,12 +32,10 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     tools::succeed(mdbook("test").env("PATH", path), "an example of a guide fails")
 }
 
-/// The crates that examples may use.
 struct Crates {
     /// The path of each library, by name. A library that build scripts also use is built twice, and the
     /// examples use one of the two builds.
     libraries: BTreeMap<String, String>,
-    /// The `OUT_DIR` of [`PACKAGE`].
     compiled: PathBuf,
     dependencies: PathBuf,
 }

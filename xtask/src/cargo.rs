@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Returns the root directory of the workspace.
 pub(crate) fn root() -> Result<PathBuf, String> {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").ok_or("run this as `cargo xtask`")?;
     let root = Path::new(&manifest).parent().ok_or("the package has no parent directory")?;
     Ok(root.to_path_buf())
 }
 
-/// Returns a command for the `cargo` that runs this program.
 pub(crate) fn command(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
@@ -40,12 +38,10 @@ pub(crate) fn scratch(root: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Runs cargo and returns its standard output.
 pub(crate) fn output(root: &Path, arguments: &[&str]) -> Result<String, String> {
     stdout(command(root, arguments), arguments)
 }
 
-/// Runs a prepared cargo command and returns its standard output.
 pub(crate) fn stdout(mut command: Command, arguments: &[&str]) -> Result<String, String> {
     let shown = arguments.join(" ");
     let output = command.output().map_err(|error| format!("cannot run `cargo {shown}`: {error}"))?;

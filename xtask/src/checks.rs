@@ -35,7 +35,6 @@ pub(crate) const CHECKS: &[Step] = &[
     step("msrv", packages::msrv),
 ];
 
-/// The time limit of a check.
 const MINUTES: u64 = 20;
 
 const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step {
@@ -50,7 +49,6 @@ fn all_documents(root: &Path) -> Result<(), String> {
     security::check(root, &steps)
 }
 
-/// Checks spelling (`typos.toml`).
 fn typos(root: &Path) -> Result<(), String> {
     let Some(program) = tools::program(root, "typos", "typos", &["typos-cli"]) else { return Ok(()) };
     let failure = "spelling error: correct the word, or add it to typos.toml";
@@ -119,7 +117,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("provider", &["shell"]),
 ];
 
-/// Source directories whose files must not import one another in a cycle.
 const WITHOUT_CYCLES: &[&str] = &[
     "nfs/src",
     "rpcrdma-derive/src",

@@ -12,7 +12,6 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Succeeded,
@@ -75,7 +74,6 @@ fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> 
     Ok(Some(End::TimedOut))
 }
 
-/// Returns the lines of a pipe, which a separate thread reads.
 fn lines(reader: PipeReader) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -98,7 +96,6 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The running groups. A signal that terminates this process also terminates the groups.
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// The process group of a child.
 struct Group(Option<Pid>);
 
 impl Group {

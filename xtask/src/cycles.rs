@@ -42,7 +42,6 @@ pub(crate) fn find(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Returns every import cycle between the files of one crate.
 fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     let modules = read(source)?;
     let imports: BTreeMap<&Names, BTreeSet<Names>> = modules
@@ -119,7 +118,6 @@ fn reachable<'a>(imports: &'a BTreeMap<&'a Names, BTreeSet<Names>>, from: &Names
     reached
 }
 
-/// Reads every file of a crate.
 fn read(source: &Path) -> Result<Modules, String> {
     let mut modules = Modules::new();
     let rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
@@ -141,7 +139,6 @@ fn read(source: &Path) -> Result<Modules, String> {
     Ok(modules)
 }
 
-/// Returns the path of the module in a file.
 fn module_path(source: &Path, file: &Path) -> Names {
     let path = file.strip_prefix(source).unwrap_or(file).with_extension("");
     let mut names: Names = path.iter().map(|name| name.to_string_lossy().into_owned()).collect();
@@ -163,7 +160,6 @@ enum Kind {
     Path,
 }
 
-/// Collects the paths in one file.
 struct Reader<'a> {
     known: &'a BTreeSet<Names>,
     /// The path of the current module: that of the file, or of a module within the file.
@@ -318,7 +314,6 @@ fn is_punct(token: &TokenTree, mark: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the cycles of a crate with these files.
     fn cycles(files: &[(&str, &str)]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

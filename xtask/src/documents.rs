@@ -16,19 +16,15 @@ const CELL: usize = 160;
 /// Maximum width of a comment line, in columns.
 const COMMENT: usize = 110;
 
-/// Documents that tools write.
 const GENERATED: &[&str] = &["specs/requirements/README.md", "xdrgen/DIAGNOSTICS.md"];
 
-/// Directories with emitted code.
 const EMITTED: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/"];
 
-/// The directory of the shell scripts without an extension.
 const GUEST_SCRIPTS: &str = "tests/interop/guest/";
 
 /// The directory of the guides. In the book, only links to its files work.
 const BOOK: &str = "docs/";
 
-/// The table of contents of the guides.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Checks every Markdown file of the workspace except generated ones, and the widths of comments.
@@ -100,7 +96,6 @@ fn has_comment(line: &str, mark: &str) -> bool {
         || mark != CONTINUED && line.match_indices(&format!("{mark} ")).any(|(at, _)| ends_code(at))
 }
 
-/// Returns the violations of a document, with their lines.
 fn wrong(name: &str, text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let limit = LENGTHS.iter().find(|(limited, _)| *limited == name).map_or(usize::MAX, |(_, limit)| *limit);

@@ -25,7 +25,6 @@ const INTEROP: &str = "docs/interop.md";
 const BENCHMARKS: &str = "docs/benchmarks.md";
 const ERRATA: &str = "docs/errata.md";
 
-/// A benchmark with recorded output.
 struct Bench {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -79,7 +78,6 @@ const MATRIX: &[[&str; 5]] = &[
     ["ganesha", "nfs3", "NFS-Ganesha", "TCP", "ls, get, put --verify"],
 ];
 
-/// Runs the benchmarks and writes the generated parts.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     for bench in BENCHES.iter().filter(|bench| options.benches.iter().any(|name| name == bench.name)) {
         put(root, BENCHMARKS, bench.name, &measure(root, bench)?)?;
@@ -107,7 +105,6 @@ pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Re
     interop(root)
 }
 
-/// Writes the outcomes in the ledger to `docs/interop.md`.
 fn interop(root: &Path) -> Result<(), String> {
     put(root, INTEROP, "ledger", &matrix(&Ledger::read(root)?))
 }
@@ -135,7 +132,6 @@ fn matrix(ledger: &Ledger) -> String {
     table
 }
 
-/// Runs a benchmark and returns its output with machine, revision and command.
 fn measure(root: &Path, bench: &Bench) -> Result<String, String> {
     let mut command = cargo::command(root, bench.arguments);
     command.envs(bench.environment.iter().copied());
@@ -164,7 +160,6 @@ fn read(root: &Path, name: &str) -> Result<String, String> {
     fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Replaces a generated part of a document.
 fn put(root: &Path, name: &str, part: &str, content: &str) -> Result<(), String> {
     let text = replace(&read(root, name)?, part, content).map_err(|error| format!("{name}: {error}"))?;
     fs::write(root.join(name), text).map_err(|error| format!("{name}: {error}"))

@@ -3,7 +3,6 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-/// The tests to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filters<'a> {
     /// Runs only tests whose names contain one of these. An empty list selects all tests.

@@ -30,7 +30,6 @@ pub(crate) struct Options {
     parallel: usize,
 }
 
-/// The time limit of a test binary.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// The suite without doc tests, which would be compiled again for each run.
@@ -71,7 +70,6 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     Err(format!("{failed} of {runs} runs failed:\n{}see {}", failures.concat(), folder.display()))
 }
 
-/// A test binary of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Binary {
     program: PathBuf,
@@ -91,7 +89,6 @@ fn binaries(messages: &str) -> Vec<Binary> {
     messages.lines().filter_map(binary).collect()
 }
 
-/// The test binaries, with the duration of their latest runs.
 struct Suite {
     binaries: Vec<Binary>,
     durations: HashMap<Binary, Duration>,
@@ -157,7 +154,6 @@ impl Binary {
     }
 }
 
-/// Returns the test whose failure a line reports.
 fn failed_test(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }

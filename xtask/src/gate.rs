@@ -40,7 +40,7 @@ const DEADLINE: Duration = Duration::from_secs(88 * 60);
 /// A long job starts only if it is expected to end before this time.
 const SOAK_MARK: Duration = Duration::from_secs(75 * 60);
 
-/// With less free space in the target directory, in MiB, compilers are likely to fail.
+/// The minimum free space for the target directory, in MiB. With less, compilers are likely to fail.
 const SPACE_MIN: u64 = 1024;
 
 fn names() -> Vec<&'static str> {
@@ -84,7 +84,6 @@ fn check_space(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A run of several steps.
 pub(crate) struct Gate<'a> {
     root: &'a Path,
     began: Instant,
@@ -92,7 +91,6 @@ pub(crate) struct Gate<'a> {
 }
 
 impl<'a> Gate<'a> {
-    /// Starts the clock for the gate's deadline.
     pub(crate) fn new(root: &'a Path) -> Self {
         Gate { root, began: Instant::now(), report: Report::default() }
     }
@@ -138,8 +136,8 @@ impl<'a> Gate<'a> {
         Ok((outcome, took))
     }
 
-    /// Runs the long job with the oldest run among those that can run here and fit into the remaining
-    /// time. Records the outcome in the ledger, unless the gate's deadline ends the job.
+    /// Runs the first long job of [`jobs::next`] that can run here, if any. Records the outcome in the
+    /// ledger, unless the gate's deadline ends the job.
     fn job(&mut self) -> Result<(), String> {
         let ledger = Ledger::read(self.root)?;
         let mut tried = Vec::new();
@@ -180,7 +178,6 @@ impl<'a> Gate<'a> {
     }
 }
 
-/// Runs a step or a long job in this process.
 pub(crate) fn step(root: &Path, name: &str) -> Result<(), String> {
     let step = CHECKS.iter().chain(STEPS).chain(JOBS).find(|step| step.name == name);
     let step = step.ok_or_else(|| format!("unknown step {name}"))?;
@@ -188,7 +185,7 @@ pub(crate) fn step(root: &Path, name: &str) -> Result<(), String> {
     step.run(root)
 }
 
-/// Returns the path of this program, even if a build has replaced the program since it was started.
+/// Returns the path of this program. On Linux, the path is valid even if a build has replaced the program.
 fn own_program() -> Result<PathBuf, String> {
     let process = PathBuf::from("/proc/self/exe");
     if process.exists() {

@@ -9,7 +9,6 @@ use rpcrdma_xdrgen::{Options, Output, Package, Source, Sources, diag};
 /// The command that updates outdated files.
 pub const COMMAND: &str = "cargo xtask generate";
 
-/// The directory of the modules that are generated for the runtime itself.
 const WIRE: &str = "rpcrdma-runtime/src/wire/generated";
 
 /// Options of `cargo xtask generate`.
@@ -20,16 +19,13 @@ pub struct Arguments {
     check: bool,
 }
 
-/// One run of the compiler.
 struct Run {
     /// The documents and bindings, in `specs/`.
     sources: &'static [&'static str],
-    /// The directory of the generated files.
     directory: &'static str,
     options: fn() -> Options,
 }
 
-/// All runs of the compiler.
 const RUNS: &[Run] = &[
     Run { sources: &["rpc.txt"], directory: WIRE, options: || wire("rpc_msg") },
     Run { sources: &["rpcsec_gss.txt"], directory: WIRE, options: || wire("rpcsec_gss") },
@@ -72,7 +68,6 @@ const RUNS: &[Run] = &[
     },
 ];
 
-/// Returns the options for a module of the runtime itself.
 fn wire(name: &str) -> Options {
     let mut options = Options::no_std_module(name);
     options.runtime = "crate".to_owned();
@@ -204,7 +199,6 @@ fn readme(package: &Package, sources: &[&str]) -> String {
         .replace("@REPOSITORY@", REPOSITORY)
 }
 
-/// Returns the package that contains a directory of generated files.
 fn package_of(directory: &str) -> &str {
     directory.split_once("/src/").map_or(directory, |(package, _)| package)
 }
@@ -264,7 +258,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     Err(format!("generated files are out of date: run `{COMMAND}`\n  {}", found.join("\n  ")))
 }
 
-/// Returns the number of the first different line, and both lines.
+/// Describes the first different line, or reports that only line endings differ.
 fn difference(old: &str, new: &str) -> String {
     let mut old_lines = old.lines();
     let mut new_lines = new.lines();

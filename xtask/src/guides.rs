@@ -16,7 +16,6 @@ use crate::shell::{Server, Shell};
 const GUIDES: &[(&str, &str)] =
     &[("extensions", "compatible; additions:\n"), ("nfs", "big.iso"), ("captures", "NFSv3 WRITE")];
 
-/// Runs the commands of all guides in [`GUIDES`].
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let compiler = ["build", "--quiet", "--package", "rpcrdma-xdrgen", "--features", "cli"];
     cargo::run(root, &compiler)?;
@@ -85,7 +84,6 @@ fn read(root: &Path, guide: &str) -> Result<String, String> {
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the first code block of a language.
 fn first_block<'g>(guide: &'g str, language: &str) -> Result<&'g str, String> {
     let mut blocks = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
     let found = blocks.find(|(name, _)| *name == language);

@@ -12,7 +12,6 @@ use crate::filters::{self, Filters};
 use crate::packages::KRB5_FEATURES;
 use crate::shell::Shell;
 
-/// A group of tests, and their requirements.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
     /// Parts of the names of the tests to run and to skip.
@@ -25,7 +24,6 @@ pub(crate) struct Group {
     pub(crate) kerberos: bool,
     /// True if the tests need fsx, fio, dbench and pjdfstest.
     pub(crate) suites: bool,
-    /// The version of Linux in the guest.
     pub(crate) kernel: &'static str,
 }
 
@@ -40,7 +38,6 @@ impl Group {
         Group { filters, long: false, devices: false, kerberos: false, suites: false, kernel: KERNEL }
     }
 
-    /// Returns a group of tests that run at full length.
     pub(crate) const fn long(only: &'static [&'static str]) -> Self {
         Group { long: true, ..Group::short(only, &[]) }
     }
@@ -66,7 +63,7 @@ impl Group {
 pub(crate) const IWARP: Group = Group::short(&[], &["verbs::", "in_guest::"]);
 /// The tests of programs with the feature `verbs`, on the devices in the guest.
 pub(crate) const DEVICES: Group = Group::short(&["verbs::"], &["by_verbs::"]).with_devices();
-/// The tests of client and server, repeated on the devices in the guest.
+/// The tests of client and server on the devices in the guest, without third-party suites.
 pub(crate) const IN_GUEST: Group = Group::short(&["by_verbs::"], &["by_verbs::suites"]).with_devices();
 /// The tests of the three groups above, with the second kernel.
 pub(crate) const ON_SECOND_KERNEL: Group =
@@ -96,7 +93,6 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
     filters::test(command, &group.filters)
 }
 
-/// Returns the command that runs the tests.
 fn command(root: &Path, kerberos: bool) -> Command {
     // Without Kerberos, the command selects the entire workspace, so that nothing is recompiled with other
     // features.
@@ -115,7 +111,6 @@ pub(crate) fn check_filters<'a>(
     cargo::report(&unmatched(&listing, groups.filter(|(_, group)| group.kerberos == kerberos)))
 }
 
-/// Returns a line for each filter that matches no test of a listing.
 fn unmatched<'a>(listing: &str, groups: impl Iterator<Item = (&'a str, &'a Group)>) -> Vec<String> {
     let of_group = |(name, group): (&str, &Group)| -> Vec<String> {
         let filters = group.filters.unmatched(listing).into_iter();
@@ -124,7 +119,6 @@ fn unmatched<'a>(listing: &str, groups: impl Iterator<Item = (&'a str, &'a Group
     groups.flat_map(of_group).collect()
 }
 
-/// Compares our client and server with Linux's over RDMA devices.
 pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -> Result<(), String> {
     if !ready(root, name, KERNEL, needs)? {
         return Ok(());
@@ -132,7 +126,7 @@ pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -
     lab(root, KERNEL, &[&["bench"], options].concat())
 }
 
-/// The exit status of the lab's check if the lab cannot install a missing requirement.
+/// The exit status of `lab check` if a part of the lab is missing and cannot be built.
 const UNAVAILABLE: i32 = 3;
 
 /// Prepares the lab. If the lab is unavailable here, records the step as not run and returns false.

@@ -58,7 +58,6 @@ const SERVER_SIW: Group = Group::long(&["by_verbs::our_server_over_siw"]).with_d
 const SERVER_RXE: Group = Group::long(&["by_verbs::our_server_over_rxe"]).with_devices();
 const KERBEROS: Group = Group::long(&["kerberos::"]).with_kerberos();
 
-/// Returns the names of all jobs, separated by commas.
 pub(crate) fn job_names() -> String {
     JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
 }

@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use crate::child::print;
 
-/// The path of the ledger in the workspace.
 const FILE: &str = "docs/ledger.tsv";
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
-/// A run of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
@@ -27,7 +25,6 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Returns an entry for a run that has just ended.
     pub(crate) fn now(root: &Path, job: &str, passed: bool, took: Duration) -> Result<Self, String> {
         let date = output(root, "date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"])?;
         Ok(Entry { date, revision: revision(root), job: job.to_owned(), passed, seconds: took.as_secs() })
@@ -60,7 +57,6 @@ impl fmt::Display for Entry {
     }
 }
 
-/// All recorded runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
@@ -93,7 +89,6 @@ impl Ledger {
         self.entries.push(entry);
     }
 
-    /// Returns the latest run of a job, if any.
     pub(crate) fn last(&self, job: &str) -> Option<&Entry> {
         // Of several entries with the same date, the last line counts.
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
@@ -103,13 +98,11 @@ impl Ledger {
         self.entries.iter().filter(|entry| entry.job == job).count()
     }
 
-    /// Returns the latest successful run of a job, if any.
     pub(crate) fn last_passed(&self, job: &str) -> Option<&Entry> {
         let passed = self.entries.iter().filter(|entry| entry.job == job && entry.passed);
         passed.max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// Returns the duration of the latest successful run of a job, if any.
     pub(crate) fn duration(&self, job: &str) -> Option<Duration> {
         self.last_passed(job).map(|entry| Duration::from_secs(entry.seconds))
     }
@@ -131,7 +124,6 @@ pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Re
     Ok(())
 }
 
-/// Appends an entry to the file. Creates the file if it does not exist.
 fn append(root: &Path, entry: &Entry) -> Result<(), String> {
     let path = root.join(FILE);
     let failed = |error: io::Error| format!("{FILE}: {error}");
@@ -156,7 +148,6 @@ fn revision(root: &Path) -> String {
     revision
 }
 
-/// Returns the output of a program, without trailing white space.
 fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).current_dir(root).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;

@@ -66,7 +66,6 @@ pub(crate) fn ready() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the output of a program, if it succeeds.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

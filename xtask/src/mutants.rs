@@ -37,7 +37,6 @@ const LIMIT: Duration = Duration::from_secs(300);
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 /// Time limit for each run of cargo-mutants on a part of the generated mistakes.
 const PART_LIMIT: Duration = Duration::from_secs(3600);
-/// The parts of the runtime that cargo-mutants changes.
 const GENERATED_IN: [&str; 3] =
     ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
 /// The packages and `cargo test` arguments of the tests that run first, and of the tests that run only for
@@ -63,14 +62,12 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Mutation {
     name: String,
-    /// The rules that the mistake breaks.
     breaks: Vec<String>,
     file: PathBuf,
     find: String,
     replace: String,
-    /// The arguments of `cargo test`.
     test: String,
-    /// The reason why no test can detect the mistake.
+    /// For a mistake that no test can detect: the reason.
     reason: Option<String>,
 }
 
@@ -84,7 +81,6 @@ struct Survivor {
     reason: String,
 }
 
-/// The test outcome for one mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Caught,
@@ -94,7 +90,6 @@ enum Outcome {
     DoesNotCompile,
 }
 
-/// The end of one run of the tests.
 #[derive(Debug)]
 enum Run {
     Succeeded,
@@ -161,7 +156,6 @@ impl List {
 }
 
 impl Mutation {
-    /// Returns the file's text with the mistake.
     fn applied(&self, root: &Path) -> Result<String, String> {
         let Mutation { name, file, find, replace, .. } = self;
         let text = fs::read_to_string(root.join(file))
@@ -217,7 +211,6 @@ fn is_function(name: &str, function: &str) -> bool {
     name.rsplit("::").next() == Some(function)
 }
 
-/// Returns the name in a line `test NAME ... FAILED`.
 fn failed_test(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
@@ -275,7 +268,6 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
     cargo::report(&found)
 }
 
-/// A copy of the workspace with a separate target directory.
 struct Scratch {
     root: PathBuf,
     tree: PathBuf,
@@ -364,7 +356,6 @@ struct Generated {
 }
 
 impl Generated {
-    /// Reads the outcomes of a run.
     fn read(output: &Path) -> Result<Self, String> {
         let read = |outcome: &str| {
             let path = output.join(format!("mutants.out/{outcome}.txt"));

@@ -35,7 +35,6 @@ const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
 /// The build directory for `msrv`, separate from the workspace's own.
 const MSRV_TARGET: &str = "target/msrv";
 
-/// The fields of `cargo metadata` that are used.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Member>,
@@ -100,7 +99,6 @@ pub(crate) fn members_agree(root: &Path) -> Result<(), String> {
     cargo::report(&found)
 }
 
-/// The fields of a manifest that are used.
 #[derive(Deserialize, Default)]
 struct Manifest {
     #[serde(default)]
@@ -121,7 +119,7 @@ struct Lints {
     rust: BTreeMap<String, toml::Value>,
 }
 
-/// Checks the metadata and the files of every package, then builds each from its package alone.
+/// Checks the metadata and the files of every published package, then builds the packages.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let guards = guards(root)?;
     let (published, others): (Vec<_>, Vec<_>) =
@@ -155,7 +153,8 @@ fn fresh_directory(root: &Path) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
-/// Builds each published member from its package, in the directory `target`.
+/// Builds each published member from its package, in the directory `target`. Leaves out [`VERBS`] if the
+/// system packages that it needs are missing.
 fn build_packages(root: &Path, target: &str, others: &[Member]) -> Result<(), String> {
     let mut arguments = vec!["package", "--workspace", "--locked", "--allow-dirty", "--target-dir", target];
     arguments.extend(others.iter().flat_map(|member| ["--exclude", member.name.as_str()]));
@@ -208,7 +207,6 @@ fn running_rustc() -> Result<String, String> {
     Ok(version.to_owned())
 }
 
-/// Returns the members of the workspace.
 fn metadata(root: &Path) -> Result<Metadata, String> {
     let text = cargo::output(root, &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))

@@ -14,8 +14,7 @@ const COMMON: &Needs = &[("rpcbind", "rpcbind"), ("unshare", "util-linux"), ("ip
 const LIBNFS: &Needs = &[("nfs-ls", "libnfs-utils"), ("nfs-cp", "libnfs-utils"), ("nfs-cat", "libnfs-utils")];
 const GANESHA: &Needs = &[("ganesha.nfsd", "nfs-ganesha and nfs-ganesha-vfs")];
 
-/// Script for the namespaces: sets up an rpcbind, and a tmpfs for files. All processes in the namespaces
-/// end with the tests.
+/// A script that mounts a tmpfs and starts an rpcbind in the new namespaces, and then runs the tests.
 const SETUP: &str = "mount -t tmpfs peers /run && mkdir /run/peers /run/ganesha && ip link set lo up && \
      rpcbind -w && exec \"$@\"";
 const NAMESPACES: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -51,7 +50,6 @@ fn run(root: &Path, name: &str, needs: &Needs, test: &str) -> Result<(), String>
     filters::test(command, &Filters { only: &[test], skip: &[] })
 }
 
-/// Returns true if a program is in a directory of `PATH`.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|directory| directory.join(program).is_file())

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// The sum of libtest's summaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     passed: u64,
@@ -38,7 +37,6 @@ impl fmt::Display for Totals {
     }
 }
 
-/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -125,7 +123,6 @@ impl fmt::Display for NotRun {
     }
 }
 
-/// The results of a run so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) totals: Totals,

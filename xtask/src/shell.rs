@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use crate::child::print;
 
-/// The directory and the additional environment of commands.
 pub(crate) struct Shell<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) environment: Vec<(&'static str, OsString)>,

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::interop::{self, Group};
 
-/// A step of the gate, or a long job.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// The time limit of a step, or the estimated duration of a long job.
@@ -24,7 +23,6 @@ impl Step {
         Step { name, minutes, work: Work::Function(run) }
     }
 
-    /// Creates a step that runs a group of tests against Linux's client and server.
     pub(crate) const fn interop(name: &'static str, minutes: u64, group: Group) -> Self {
         Step { name, minutes, work: Work::Group(group) }
     }
@@ -36,7 +34,6 @@ impl Step {
         }
     }
 
-    /// Returns the group of tests against Linux's client and server that the step runs, if any.
     pub(crate) fn group(&self) -> Option<&Group> {
         match &self.work {
             Work::Function(_) => None,

@@ -10,7 +10,6 @@ use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
 use crate::{cargo, child, guides, interop, miri, stress};
 
-/// The steps, in order.
 pub(crate) const STEPS: &[Step] = &[
     Step::new("features", 15, features),
     Step::new("verbs-tests", 15, verbs_tests),
@@ -71,7 +70,8 @@ fn krb5_tests(root: &Path) -> Result<(), String> {
     check_filters(root, true)
 }
 
-/// Checks the filters of all steps and jobs, then runs tests against Linux's client and server.
+/// Checks the filters of all steps and jobs without Kerberos, then runs tests against Linux's client and
+/// server.
 fn interop(root: &Path) -> Result<(), String> {
     check_filters(root, false)?;
     interop::run(root, "interop", &interop::IWARP)

@@ -39,7 +39,6 @@ fn install(root: &Path, name: &str, package: &[&str], folder: &Path) -> Option<P
     if is_installed { find(name, folder) } else { None }
 }
 
-/// Runs a command, and fails with `failure` unless it succeeds.
 pub(crate) fn succeed(command: &mut Command, failure: &str) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),

@@ -15,7 +15,6 @@ use std::path::Path;
 pub use claims::{Claim, claims, tests};
 pub use rules::{Entry, Level, Status, entries};
 
-/// The command that updates an outdated table.
 const COMMAND: &str = "cargo xtask trace --table";
 /// The directory of the rules.
 pub const RULES: &str = "specs/requirements";

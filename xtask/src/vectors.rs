@@ -15,7 +15,6 @@ use rpcrdma_xdrgen::{Source, SourceId, Sources, diag};
 /// The documents in `specs/`, without `.txt`.
 const DOCUMENTS: &[&str] = &["nfs3", "mount3"];
 
-/// The C support code of each program.
 const SUPPORT: &str = include_str!("vectors/support.c");
 
 /// Writes the vectors of the workspace at `root`. Intermediate files stay in `target/vectors` for
@@ -63,7 +62,6 @@ fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     output(folder, &folder.join(name).to_string_lossy(), &[])
 }
 
-/// Returns the output of a program.
 fn output(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let ran = Command::new(program).args(arguments).current_dir(folder).output();
     let ran = ran.map_err(|error| format!("`{program}` (required to generate vectors): {error}"))?;

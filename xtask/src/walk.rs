@@ -34,7 +34,6 @@ struct Mistake {
     errors: Option<usize>,
 }
 
-/// One mistake of each kind.
 const MISTAKES: &[Mistake] = &[
     Mistake {
         file: "specs/kv.txt",
@@ -176,7 +175,6 @@ impl Walk<'_> {
         Ok(package)
     }
 
-    /// Returns a command in the clean environment.
     fn command(&self, directory: &Path, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(directory).env_clear();
@@ -205,7 +203,6 @@ impl Package<'_> {
         programs.iter().try_for_each(|program| self.cargo(&["run", "--quiet", "--bin", program]))
     }
 
-    /// Makes a mistake, checks the errors, and restores the file.
     fn fails(&self, mistake: &Mistake) -> Result<(), String> {
         let Mistake { file, right, wrong, says, errors } = mistake;
         let before = read(&self.directory.join(file))?;

@@ -8,7 +8,6 @@ use std::thread;
 
 use crate::relay::Relay;
 
-/// The numbers of records that a repeating relay has forwarded.
 #[derive(Default)]
 pub(super) struct Records {
     /// The number of calls. A call counts once, although it is sent twice.
@@ -17,7 +16,6 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Returns the number of calls and of replies.
     pub(super) fn counts(&self) -> [usize; 2] {
         [&self.calls, &self.replies].map(|count| count.load(Ordering::Relaxed))
     }
@@ -36,7 +34,6 @@ pub(super) fn repeating(target: u16) -> (Relay, Arc<Records>) {
     (relay, records)
 }
 
-/// Forwards each record `times` times, and counts the records.
 fn copy_records(mut from: TcpStream, mut to: TcpStream, times: usize, count: &AtomicUsize) {
     let mut record = Vec::new();
     let mut mark = [0; 4];

@@ -21,7 +21,6 @@ pub struct Ran {
     pub printed: String,
 }
 
-/// Runs a bash script in the guest.
 pub(super) fn run(port: u16, script: &str, limit: Duration) -> io::Result<Ran> {
     request(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?, script, limit)
 }
@@ -56,7 +55,6 @@ fn read_response(stream: impl Read, token: &str) -> io::Result<Ran> {
     }
 }
 
-/// Parses the exit status at the end of a complete line.
 fn status(rest: &[u8]) -> Option<i32> {
     str::from_utf8(rest.strip_suffix(b"\n")?).ok()?.parse().ok()
 }
@@ -117,7 +115,6 @@ mod tests {
         }
     }
 
-    /// Returns both ends of a connection.
     fn connection() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let local = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");

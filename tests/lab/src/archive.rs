@@ -13,16 +13,12 @@ use crate::tools::{at, command, output, pipe, remove};
 /// A package of a few kilobytes, for trial downloads.
 const SMALL: &str = "netbase";
 
-/// The archive.
 pub(super) struct Archive {
-    /// The directory for apt's state.
     state: PathBuf,
 }
 
-/// A version of a package.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Version {
-    /// The version number.
     pub(super) version: String,
     /// The dependencies: package names, with the version number if the dependency requires exactly one.
     pub(super) depends: Vec<(String, Option<String>)>,
@@ -89,10 +85,7 @@ impl Archive {
         Ok(wanted.into_iter().map(str::to_owned).collect())
     }
 
-    /// Checks that the archive has all of these packages.
-    ///
-    /// # Errors
-    /// Fails with a list of the missing packages.
+    /// Fails if the archive lacks any of these packages. The error lists the missing packages.
     pub(super) fn have(&self, packages: &[&str]) -> Result<(), String> {
         let lacks = |package: &&&str| self.versions(package).is_empty();
         let missing: Vec<&str> = packages.iter().filter(lacks).copied().collect();
@@ -100,9 +93,6 @@ impl Archive {
     }
 
     /// Checks that downloads work, with a small package and a temporary directory.
-    ///
-    /// # Errors
-    /// Fails with the error message of apt.
     pub(super) fn try_out(&self, folder: &Path) -> Result<(), String> {
         self.download(&[SMALL.to_owned()], folder)?;
         remove(folder)

@@ -15,14 +15,11 @@ use crate::profile::{self, Profile};
 use crate::tools::{at, output};
 use crate::{Kernel, Lab, Machine};
 
-/// The root of the workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// The benchmark program and our server.
 const PROGRAMS: [&str; 2] = ["nfs3bench", "nfs3d"];
 /// The timeout for a script in the guest, in addition to the expected time of its measurements.
 const SLACK: Duration = Duration::from_secs(600);
 
-/// A kind of software device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Device {
     /// Software iWARP
@@ -32,7 +29,6 @@ pub(super) enum Device {
 }
 
 impl Device {
-    /// Returns the guest's script that sets up the device.
     fn script(self) -> &'static str {
         match self {
             Device::Siw => "/lab/siw fixed",
@@ -170,7 +166,6 @@ fn compare(machine: &Machine, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The profiled calls: a title and the options for nfs3bench.
 const CALLS: [(&str, &str); 7] = [
     ("GETATTR", "getattr"),
     ("READ 4 KiB", "read --sizes 4096"),
@@ -205,7 +200,6 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a script in the guest. Fails if the script fails.
 fn run_script(machine: &Machine, script: &str, limit: Duration) -> Result<String, String> {
     let ran = machine.run(script, limit)?;
     if ran.status == 0 { Ok(ran.printed) } else { Err(format!("{}\n{}", ran.printed, machine.last_lines())) }

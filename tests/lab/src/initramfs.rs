@@ -15,7 +15,6 @@ pub(super) struct Archive<W: Write> {
 }
 
 impl Archive<BufWriter<File>> {
-    /// Creates an archive in a new file.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         Ok(Archive { out: BufWriter::new(File::create(path)?), files: 0 })
     }
@@ -73,7 +72,6 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// Writes the trailer and flushes the output.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.add(b"TRAILER!!!", 0, b"")?;
         self.out.flush()

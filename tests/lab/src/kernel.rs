@@ -40,7 +40,6 @@ pub(super) fn recipe() -> String {
     format!("4 {}\n{FIXES:?}{PEER_TO_PEER:?}", MODULES.join(" "))
 }
 
-/// The directory of siw in the kernel source.
 const SIW: &str = "drivers/infiniband/sw/siw";
 
 /// Fixes for siw: file, original text and replacement.
@@ -70,14 +69,11 @@ const FIXES: &[(&str, &str, &str)] = &[
 const PEER_TO_PEER: &(&str, &str, &str) =
     &("siw_main.c", "\nconst bool peer_to_peer;\n", "\nconst bool peer_to_peer = true;\n");
 
-/// The packages of one kernel, all with the same version.
 struct Packages {
     version: String,
     /// The kernel release, for example `6.1.0-1-amd64`.
     abi: String,
-    /// The package of the kernel and its modules.
     image: String,
-    /// The packages of the headers for building modules.
     headers: Vec<String>,
     source: String,
 }
@@ -101,7 +97,6 @@ fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
     ))
 }
 
-/// Checks that the archive has all packages of one kernel version in the series.
 pub(super) fn check_available(archive: &Archive, series: &str) -> Result<(), String> {
     look_up(archive, series).map(drop)
 }
@@ -177,7 +172,7 @@ fn build_siw(packages: &Packages, source: &Path, work: &Path, folder: &Path) -> 
     make("siw-peers.ko").map(drop)
 }
 
-/// Replaces one text in the source of siw.
+/// Replaces a text, which must occur exactly once in the file.
 fn replace(siw: &Path, version: &str, (file, old, new): &(&str, &str, &str)) -> Result<(), String> {
     let path = siw.join(file);
     let text = fs::read_to_string(&path).map_err(at(&path))?;
@@ -212,7 +207,6 @@ fn relocate(headers: &Path, abi: &str) -> Result<PathBuf, String> {
     Ok(tree)
 }
 
-/// Copies the modules that the guest needs and creates their index.
 fn pick_modules(image: &Path, abi: &str, folder: &Path) -> Result<(), String> {
     output(command("depmod").arg("-b").arg(image).arg(abi))?;
     let from = image.join("lib/modules").join(abi);

@@ -165,7 +165,6 @@ pub fn run(task: &Task) -> Result<u8, String> {
     }
 }
 
-/// Prints why the lab cannot be built, and returns exit status 3.
 #[allow(clippy::print_stderr, reason = "the output of a command-line program")]
 fn unavailable(message: String) -> u8 {
     eprintln!("lab: {message}");
@@ -224,7 +223,6 @@ impl Lab {
         self.bring(machine, "memcheck", &memcheck::recipe(), memcheck::build)
     }
 
-    /// Shares perf with the guest as /host/profiler. Builds its tree if necessary.
     fn bring_profiler(&self, machine: &Machine) -> Result<(), String> {
         self.bring(machine, "profiler", &profile::recipe(), profile::build)
     }
@@ -355,7 +353,6 @@ impl Lab {
         archive.map_or(Ok(()), |archive| archive.try_out(&self.cache.join("tried")))
     }
 
-    /// Builds the parts of the guest that are not built yet.
     fn parts(&self, series: Series) -> Result<Parts, String> {
         let lock = self.lock()?;
         let mut archive = None;
@@ -412,12 +409,10 @@ fn build_once(
     fs::write(folder.join("recipe"), recipe).map_err(at(folder))
 }
 
-/// Returns true if a directory was built completely with this recipe.
 fn is_built(folder: &Path, recipe: &str) -> bool {
     fs::read_to_string(folder.join("recipe")).is_ok_and(|known| known == recipe)
 }
 
-/// Creates the initramfs of the guest: programs, kernel modules, all variants of siw, and our scripts.
 fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     eprintln!("lab: packing the guest");
     let write = || {

@@ -65,7 +65,6 @@ pub struct Machine {
     pub ports: Ports,
     /// The file with the output of the console.
     pub(super) console: PathBuf,
-    /// The process id.
     pub(super) process: u32,
     /// The directory that the guest mounts read-only as /host.
     share: PathBuf,
@@ -73,7 +72,6 @@ pub struct Machine {
     child: Option<Child>,
 }
 
-/// The files that a guest boots from.
 pub(super) struct Parts {
     pub(super) kernel: PathBuf,
     pub(super) initrd: PathBuf,
@@ -119,7 +117,6 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Returns a guest that another process has booted.
     pub(super) fn known(ports: Ports, process: u32, folder: &Path) -> Self {
         Machine { ports, console: folder.join("console"), process, share: folder.join("share"), child: None }
     }
@@ -208,7 +205,6 @@ impl Drop for Machine {
     }
 }
 
-/// Returns the command that runs QEMU.
 fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     let forward = |(host, guest): (u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}");
     let Ports { agent, nfs_rdma, nfs_tcp, mount } = ports;
@@ -274,7 +270,6 @@ mod tests {
         assert!(exits(&mut running));
     }
 
-    /// Returns true if a process exits within 60 seconds.
     fn exits(child: &mut Child) -> bool {
         (0..600).any(|_| {
             sleep(Duration::from_millis(100));

@@ -19,7 +19,6 @@ pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?} {EMPTY:?}")
 }
 
-/// Creates the tree in `folder/root`.
 pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     let root = folder.join("root");
     for name in EMPTY {

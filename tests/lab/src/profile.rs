@@ -20,7 +20,6 @@ pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?}")
 }
 
-/// Creates the tree in `folder/root`.
 pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     let root = folder.join("root");
     fs::create_dir_all(&root).map_err(crate::tools::at(&root))?;
@@ -162,7 +161,6 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// Parses the output of [`script`].
     #[allow(clippy::cast_precision_loss, reason = "a ratio may be rounded")]
     pub(super) fn of(printed: &str, our_client: bool) -> Result<Self, String> {
         let (benchmark, recorded) = printed.split_once(SAMPLES).ok_or("perf recorded no samples")?;

@@ -21,7 +21,6 @@ pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?} {CRATES:?}")
 }
 
-/// Checks that the archive and crates.io have all suites.
 pub(super) fn check_available(archive: &Archive, cache: &Path) -> Result<(), String> {
     archive.have(PACKAGES)?;
     CRATES.iter().try_for_each(|(name, version)| {

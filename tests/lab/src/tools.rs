@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
-/// The programs and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("apt-get", "apt"),
     ("apt-cache", "apt"),
@@ -43,7 +42,6 @@ pub(super) fn check() -> Result<(), String> {
     ))
 }
 
-/// Finds a program in `PATH`, /usr/sbin and /sbin.
 fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let admin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -73,9 +71,6 @@ pub(super) fn output(command: &mut Command) -> Result<String, String> {
 }
 
 /// Runs two commands and pipes the output of the first into the second.
-///
-/// # Errors
-/// Fails if either command fails.
 pub(super) fn pipe(first: &mut Command, second: &mut Command) -> Result<(), String> {
     let shown = first.get_program().to_string_lossy().into_owned();
     let mut writer = first.stdout(Stdio::piped()).spawn().map_err(|error| format!("{shown}: {error}"))?;
@@ -90,7 +85,6 @@ pub(super) fn pipe(first: &mut Command, second: &mut Command) -> Result<(), Stri
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
 }
 
-/// Returns the last `count` lines of a text.
 pub(super) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")

@@ -26,7 +26,6 @@ pub(super) const PACKAGES: &[&str] = &[
     "rsync",
 ];
 
-/// Directories that the guest does not need.
 const NEEDLESS: &[&str] = &[
     "usr/share/doc",
     "usr/share/man",
@@ -61,7 +60,6 @@ const EMPTY: &[&str] = &[
     "var/lib/nfs/v4recovery",
 ];
 
-/// Configuration files of the guest.
 const FILES: &[(&str, &str)] = &[
     (
         "etc/passwd",

@@ -17,11 +17,10 @@ use crate::peer::{RdmaPeer, connect, connect_without_buffers, drip, host, record
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
-/// The largest transfer of a call that the server does not count individually, in bytes.
+/// The largest transfer that the server does not count individually toward its memory budget, in bytes.
 const SMALL_TRANSFER: u32 = 16 << 10;
 /// The number of connections of most attacks.
 const PEERS: usize = 10;
-/// The number of READs on a connection.
 const CALLS: u32 = 64;
 /// The time before an attempt closes its connection. It exceeds the period over which the server averages a
 /// peer's rate.

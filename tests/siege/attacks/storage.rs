@@ -71,7 +71,6 @@ pub(super) async fn past_file_limit(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Creates and removes files.
 pub(super) async fn removed_files(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let nfs = client(&target).await?;

@@ -303,7 +303,6 @@ impl Run {
     }
 }
 
-/// Returns true if these faults may end the connection.
 fn may_close(faults: &Faults) -> bool {
     faults.cut_at.is_some() || faults.read > 0 || faults.write > 0 || faults.send > 0
 }

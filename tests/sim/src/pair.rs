@@ -85,7 +85,7 @@ pub struct Pair {
     limits: rpcrdma_runtime::proto::rdma::MessageLimits,
     /// XIDs of the requester's calls without a reply.
     unanswered: BTreeSet<u32>,
-    /// The credits that the last reply granted.
+    /// The grant of the last reply, limited to the requested credits.
     granted: u32,
     /// How often the grant fell to 1.
     pub drops_to_one: u64,
@@ -100,7 +100,6 @@ pub struct Pair {
     backward: u64,
 }
 
-/// The Receives of one peer.
 #[derive(Debug, Default)]
 struct Receives {
     posted: u64,

@@ -106,7 +106,6 @@ pub(super) fn length(rng: &mut Rng) -> u64 {
     1 + rng.below(max)
 }
 
-/// Picks one of several values at random.
 pub(super) fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     *rng.pick(of).expect("not empty")
 }
@@ -155,12 +154,10 @@ pub(super) fn arguments(xid: u32, config: &Config, rng: &mut Rng) -> Args {
     Args::new(xid ^ 0x5555, lengths, want)
 }
 
-/// Returns a random minimum size for items that are moved out of the stream.
 pub(super) fn min_item(rng: &mut Rng) -> usize {
     one(rng, &[1, 100, 1024, usize::MAX])
 }
 
-/// Checks that a reply has the correct result.
 pub(super) fn check_reply(reply: &IncomingReply, xid: u32, args: &Args) {
     let mut reader = Reader::new(&reply.message);
     decode_reply(&mut reader, xid).expect("the reply to this call");
@@ -176,7 +173,6 @@ pub(super) fn change_grant(pair: &mut Pair, rng: &mut Rng) {
     }
 }
 
-/// A call without an outcome.
 struct Waiting {
     xid: u32,
     args: Args,
@@ -193,7 +189,6 @@ struct Run {
     waiting: BTreeMap<CallId, Waiting>,
     /// Calls that the server has received and not replied to.
     held: Vec<IncomingCall>,
-    /// XIDs of calls that the server has received.
     executed: BTreeSet<u32>,
     closing: bool,
     closed: bool,
@@ -333,7 +328,6 @@ impl Run {
 }
 
 trait MayClose {
-    /// Returns true if these faults may end the connection.
     fn may_close(&self) -> bool;
 }
 

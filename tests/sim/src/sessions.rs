@@ -202,15 +202,12 @@ fn policy(rng: &mut Rng) -> Policy {
     }
 }
 
-/// A call that the server has received and not replied to.
 struct Held {
     connection: u64,
     call: IncomingCall,
-    /// The call's entry in the duplicate-request cache, if the server has a cache.
     ticket: Option<Ticket>,
 }
 
-/// A call without an outcome.
 struct Waiting {
     xid: u32,
     args: Args,

@@ -17,14 +17,13 @@ use super::notices::notices_v1::{self, Client as Notices};
 use super::notices::watches_v1::{Client as Watches, WatchesV1};
 use super::{Board, LONG, Noted, Notice, PANIC, Subscriber, notice};
 
-/// Settings of a server, independent of the transport.
 #[derive(Clone)]
 pub(super) struct Options {
     /// The maximum number of concurrent forward calls on one connection.
     pub(super) calls: u32,
     /// The maximum number of concurrent backward calls on one connection.
     pub(super) backward: u32,
-    /// The maximum number of outstanding backward calls.
+    /// The maximum number of queued and outstanding backward calls on one connection.
     pub(super) max_backward_calls: usize,
     pub(super) duplicates: Option<DuplicateCache>,
 }
@@ -48,7 +47,6 @@ pub(super) trait Transport: 'static {
         stop: oneshot::Receiver<()>,
     ) -> impl Future<Output = Result<(), ServeError>> + Send;
 
-    /// Connects a client with these backward services and this idle timeout.
     async fn connect(address: SocketAddr, backward: Services, idle: Duration) -> Self::Client;
 
     fn close(client: &Self::Client);
@@ -58,7 +56,6 @@ pub(super) trait Transport: 'static {
     async fn next_connection(client: &Self::Client, seen: u64) -> Option<u64>;
 }
 
-/// A running server.
 pub(super) struct Serving {
     pub(super) board: Board,
     pub(super) address: SocketAddr,
@@ -89,7 +86,6 @@ impl Serving {
         Serving { board, address, stop, server: tokio::spawn(async { running.await.expect("serves") }) }
     }
 
-    /// Connects a client and subscribes it to notices.
     pub(super) async fn listener<T: Transport>(&self, subscriber: &Subscriber) -> T::Client {
         let client = T::connect(self.address, notice_services(subscriber), LONG).await;
         Watches(client.clone()).watch().await.expect("the client subscribes");

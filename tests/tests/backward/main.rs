@@ -12,7 +12,6 @@ use std::time::Duration;
 use rpcrdma_runtime::BackwardClient;
 use rpcrdma_runtime::program::{CallContext, Reject};
 
-/// The programs of `backward/notices.x`.
 #[allow(dead_code, unreachable_pub, missing_docs, clippy::all)]
 #[rustfmt::skip]
 mod notices { include!(concat!(env!("OUT_DIR"), "/notices.rs")); }
@@ -26,7 +25,7 @@ fn notice(number: u64, len: usize) -> Notice {
     Notice { number, text: vec![7; len].into() }
 }
 
-/// The server's handler. It notifies all subscribers before it replies to the caller.
+/// The server's handler. `say` notifies all subscribers before it replies to the caller.
 #[derive(Clone, Default)]
 struct Board {
     watching: Arc<Mutex<Vec<BackwardClient>>>,
@@ -73,7 +72,6 @@ struct Subscriber {
     received: Arc<Mutex<Vec<u64>>>,
     /// The processing time of a notice.
     pause: Duration,
-    /// The current and the maximum number of concurrent notices.
     running: Arc<AtomicUsize>,
     max_running: Arc<AtomicUsize>,
 }
@@ -92,5 +90,4 @@ impl notices_v1::Handler for Subscriber {
     }
 }
 
-/// The number of a notice that makes the client's handler panic.
 const PANIC: u64 = 0xdead;

@@ -30,7 +30,7 @@ fn a_call_times_out_in_every_state() {
     assert_eq!((client.connects, client.session.poll_timeout()), (0, None), "no call needs a connection");
 }
 
-/// A connection with 8 granted credits, over a provider with a local fence.
+/// Returns a client with 8 granted credits, over a provider with a local fence.
 fn granted() -> Client {
     granted_over(true)
 }

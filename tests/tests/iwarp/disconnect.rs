@@ -10,7 +10,6 @@ use tokio::net::TcpStream;
 
 use super::raw::{Ended, Established, establish, frame, next, register, send, untagged, until_closed, write};
 
-/// How a peer disconnects.
 #[derive(Clone, Copy, Debug)]
 enum Exit {
     Fin,
@@ -31,7 +30,6 @@ async fn end_stream(mut raw: TcpStream, exit: Exit) {
     }
 }
 
-/// Returns the next completion other than `Sent`.
 async fn next_except_sent(end: &mut IwarpConnection) -> Completion {
     loop {
         match next(end).await {

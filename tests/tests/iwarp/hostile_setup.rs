@@ -17,7 +17,6 @@ fn impatient() -> IwarpOptions {
     IwarpOptions { request_timeout: short, reply_timeout: short, ..IwarpOptions::default() }
 }
 
-/// Returns true if a response is an MPA reply with the reject flag.
 fn is_rejection(answer: &[u8]) -> bool {
     answer.starts_with(b"MPA ID Rep Frame") && answer.get(16).is_some_and(|flags| flags & 0x20 != 0)
 }

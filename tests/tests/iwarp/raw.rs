@@ -19,7 +19,6 @@ pub(crate) const READS: u16 = 2;
 pub(crate) const SEND: Opcode = Opcode::Send { invalidate: false, solicited: false };
 pub(crate) const SEND_INVALIDATE: Opcode = Opcode::Send { invalidate: true, solicited: false };
 
-/// Encodes an MPA request.
 pub(crate) fn request(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
     [b"MPA ID Req Frame", &[flags, revision][..], &length.to_be_bytes(), rest].concat()
 }
@@ -29,7 +28,6 @@ pub(crate) fn good_request(ird: u16, ord: u16) -> Vec<u8> {
     request(0x50, 2, 4, &[ird.to_be_bytes(), ord.to_be_bytes()].concat())
 }
 
-/// Encodes an FPDU with any content.
 pub(crate) fn frame(ulpdu: &[u8]) -> Vec<u8> {
     let mut octets = u16::try_from(ulpdu.len()).unwrap().to_be_bytes().to_vec();
     octets.extend_from_slice(ulpdu);
@@ -40,7 +38,6 @@ pub(crate) fn frame(ulpdu: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// Encodes a DDP segment without its FPDU.
 pub(crate) fn segment(header: DdpHeader, payload: &[u8]) -> Vec<u8> {
     let mut octets = Vec::new();
     header.encode(|piece| octets.extend_from_slice(piece));
@@ -81,7 +78,6 @@ pub(crate) fn read_request(msn: u32, source_stag: u32, source_offset: u64, lengt
     untagged(Opcode::ReadRequest, true, 0, (1, msn, 0), &payload)
 }
 
-/// Decodes the segments that a peer sent.
 pub(crate) fn segments(mut octets: &[u8]) -> Vec<(Opcode, DdpHeader, Vec<u8>)> {
     let mut found = Vec::new();
     while let Some((one, rest)) = fpdu::len(octets).and_then(|len| octets.split_at_checked(len)) {
@@ -104,7 +100,6 @@ pub(crate) fn terminate_code(octets: &[u8]) -> Option<Code> {
     }
 }
 
-/// A raw peer and the connection under test.
 pub(crate) struct Established {
     pub(crate) raw: TcpStream,
     pub(crate) end: IwarpConnection,

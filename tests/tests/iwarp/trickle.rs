@@ -18,7 +18,6 @@ fn impatient() -> IwarpOptions {
     IwarpOptions { stall_timeout: Duration::from_millis(300), ..IwarpOptions::default() }
 }
 
-/// Writes the same octets repeatedly, as long as the peer accepts them.
 fn keep_writing(mut raw: TcpStream, octets: Vec<u8>) -> JoinHandle<()> {
     tokio::spawn(async move {
         while raw.write_all(&octets).await.is_ok() {

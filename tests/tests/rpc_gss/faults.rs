@@ -68,7 +68,6 @@ async fn a_retransmitted_call_gets_no_second_reply() {
     }
 }
 
-/// A TCP connection that sends and receives records.
 struct Records(tokio::net::TcpStream);
 
 impl Records {
@@ -255,7 +254,6 @@ async fn a_service_below_the_servers_minimum_is_rejected() {
     }
 }
 
-/// Encodes an RPCSEC_GSS message.
 fn message(procedure: u32, body: impl Into<Bytes>, verifier: &Verifier, rest: &[u8]) -> Bytes {
     let mut sink = Reducer::disabled();
     let header = CallHeader {

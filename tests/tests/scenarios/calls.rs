@@ -201,7 +201,6 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// Runs a scenario over a provider.
 pub(crate) async fn over<P: Provider>(scenario: &Scenario) -> Result<Seen, String> {
     let scenario = scenario.clone();
     isolated(move || async move { run::<P>(&scenario).await }).await

@@ -35,7 +35,6 @@ fn reads(reads: Vec<ReadSegment>) -> ChunkLists {
     ChunkLists { reads, ..ChunkLists::default() }
 }
 
-/// The expected answer.
 #[derive(Clone, Copy)]
 enum Gets {
     Nothing,
@@ -43,12 +42,10 @@ enum Gets {
     ErrChunk,
 }
 
-/// Encodes a header with this version, type and body.
 fn header(version: u32, kind: u32, rest: &[u32]) -> Bytes {
     words(&[&[XID, version, 4, kind], rest].concat())
 }
 
-/// Encodes a header of version 1, followed by an RPC message.
 fn long(kind: u32, rest: &[u32]) -> Bytes {
     [&header(1, kind, rest)[..], &rpc(40)].concat().into()
 }

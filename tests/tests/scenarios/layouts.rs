@@ -16,7 +16,6 @@ use rpcrdma_sim::{Args, Res, ResultLengths, call};
 use crate::link::{Link, Provider, isolated};
 use crate::raw::{Raw, XID, words};
 
-/// The expected answer to a call.
 #[derive(Clone)]
 enum Gets {
     /// The result. The segments of the Write chunks and of the Reply chunk return with these lengths.
@@ -27,7 +26,6 @@ enum Gets {
     Closed,
 }
 
-/// A call and its chunks.
 #[derive(Clone)]
 struct Case {
     name: String,
@@ -36,9 +34,7 @@ struct Case {
     inline: Option<Bytes>,
     /// The Read list: the position and the content of each segment.
     reads: Vec<(u32, Bytes)>,
-    /// The lengths of the segments of each Write chunk.
     writes: Vec<Vec<u32>>,
-    /// The lengths of the segments of the Reply chunk.
     reply: Option<Vec<u32>>,
     /// Changes the chunk lists after the memory is registered.
     modify: fn(&mut ChunkLists),
@@ -88,7 +84,6 @@ impl Case {
         self
     }
 
-    /// Changes the order of the Read list.
     fn order(mut self, order: &[usize]) -> Self {
         self.reads = order.iter().map(|entry| self.reads[*entry].clone()).collect();
         self
@@ -296,7 +291,6 @@ fn replies() -> Vec<Case> {
     ]
 }
 
-/// The initial contents of a sink.
 const UNTOUCHED: u8 = 0xee;
 
 async fn run<P: Provider>(case: Case) {
@@ -415,7 +409,6 @@ fn result(message: &Received) -> Result<Res, ReplyError> {
     Ok(result)
 }
 
-/// Runs each case on a separate connection.
 pub(crate) async fn over<P: Provider>() {
     let mut failed = Vec::new();
     for case in cases() {

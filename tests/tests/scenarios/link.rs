@@ -13,17 +13,14 @@ use rpcrdma_sim::fabric::{EndConfig, Fabric, FabricConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The limits of a message.
 pub(crate) struct Limits {
     pub(crate) max_write_chunks: usize,
     pub(crate) max_segments: usize,
 }
 
-/// The settings of both peers of a connection.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) config: Config,
-    /// The maximum number of outstanding RDMA Reads.
     pub(crate) reads: u32,
 }
 
@@ -39,7 +36,6 @@ impl Link {
         Link { config: Config { credits: 2, private_data, limits, ..Config::default() }, reads: 16 }
     }
 
-    /// The size of each Receive.
     pub(crate) fn receive(&self) -> u32 {
         self.config.private_data.receive_size
     }
@@ -65,7 +61,6 @@ impl Link {
 /// The inline threshold of the tables, in bytes.
 pub(crate) const INLINE: u32 = 1024;
 
-/// Connects a client and a server.
 pub(crate) trait Provider: 'static {
     type ClientSide: Connection + 'static;
     type ServerSide: Connection + 'static;

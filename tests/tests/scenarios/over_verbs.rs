@@ -124,7 +124,6 @@ async fn compare<P: Provider>(scenario: &Scenario, provider: &str, failed: &mut 
     }
 }
 
-/// Runs all scenarios and tables over a provider.
 async fn all<P: Provider>(provider: &str) {
     let mut failed = Vec::new();
     for scenario in &calls::scenarios() {

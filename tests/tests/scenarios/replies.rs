@@ -16,7 +16,6 @@ use rpcrdma_sim::{Args, Echo, Res, ResultLengths};
 use crate::link::{Link, Provider, isolated};
 use crate::raw::{Raw, words};
 
-/// How a call is expected to end.
 #[derive(Clone, Copy)]
 enum Expected {
     Result,
@@ -39,7 +38,6 @@ impl Expected {
     }
 }
 
-/// A valid reply.
 struct Reply {
     xid: u32,
     /// The chunks of the call: two Write chunks and a Reply chunk.
@@ -281,7 +279,6 @@ async fn place<C: Connection>(raw: &mut Raw<C>, result: &Res) -> Reply {
     Reply { xid, offered, returned, stream, complete }
 }
 
-/// Runs each case on a separate connection.
 pub(crate) async fn over<P: Provider>() {
     let mut failed = Vec::new();
     for (name, make_reply, expected) in table() {

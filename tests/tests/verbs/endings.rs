@@ -105,7 +105,6 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
     }
 }
 
-/// The number of completed RDMA Reads in `work_on`.
 static READS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the kernel's resource counts for all devices: PDs, CQs, QPs, CM IDs, contexts and MRs.

@@ -113,7 +113,6 @@ async fn a_server_invalidates_the_windows_of_calls() {
     serving.await.expect("no panic").expect("the server stops without an error");
 }
 
-/// Connects to an NFSv3 server over a device and looks up a file.
 async fn file_at(
     server: (&str, u16, u16),
     path: [&str; 2],

@@ -34,7 +34,6 @@ pub(crate) fn path(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target.join("dist").join(name(workspace)? + ".tar.gz"))
 }
 
-/// Builds the programs and the archive, and returns the archive's path.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let programs = compile(workspace)?;
     let staged = workspace.target.join("dist/stage");
@@ -60,7 +59,6 @@ pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Compiles all programs and returns their directory.
 fn compile(workspace: &Workspace) -> Result<PathBuf> {
     let triple = triple();
     let libraries =

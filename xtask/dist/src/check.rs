@@ -17,7 +17,6 @@ const DEBIAN: &str = "bookworm";
 /// The option of `systemd-analyze security` with the maximum exposure level of the unit, in tenths.
 const EXPOSURE: &str = "--threshold=39";
 
-/// An error for a check that cannot run on this machine.
 #[derive(Debug)]
 struct NotRun(String);
 
@@ -33,7 +32,6 @@ fn not_run<T>(why: impl Into<String>) -> Result<T> {
     Err(NotRun(why.into()).into())
 }
 
-/// Fails with [`NotRun`] if a program is missing.
 fn need(program: &str, package: &str) -> Result<()> {
     if run::is_installed(program) {
         Ok(())
@@ -42,16 +40,14 @@ fn need(program: &str, package: &str) -> Result<()> {
     }
 }
 
-/// Shared state of the checks.
 struct Unpacked<'a> {
     workspace: &'a Workspace,
     archive: &'a Path,
     scratch: PathBuf,
-    /// The unpacked archive.
+    /// The top directory of the unpacked archive.
     top: PathBuf,
 }
 
-/// A check with its name.
 type Check = (&'static str, fn(&Unpacked<'_>) -> Result<()>);
 
 const CHECKS: &[Check] = &[
@@ -67,7 +63,6 @@ const CHECKS: &[Check] = &[
     ("nfs3d and nfs3 run in a minimal Debian root", debian_root),
 ];
 
-/// Runs every check. Fails if any check fails.
 pub(crate) fn run(workspace: &Workspace, archive: &Path) -> Result<()> {
     let scratch = workspace.target.join("dist/check");
     let top = unpack(archive, &scratch.join("archive"))?;
@@ -130,7 +125,7 @@ fn static_programs(unpacked: &Unpacked<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the files in a directory of the archive, sorted.
+/// Returns the sorted files of a directory of the archive. Fails if there are fewer files than programs.
 fn files(unpacked: &Unpacked<'_>, folder: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(unpacked.top.join(folder)).with_context(|| folder.to_owned())?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;

@@ -54,7 +54,6 @@ fn linked(workspace: &Workspace) -> Result<BTreeSet<String>> {
     Ok(tree.lines().filter_map(name).collect())
 }
 
-/// Prefixes of the names of files with licenses or notices.
 const NAMES: [&str; 5] = ["license", "licence", "copying", "copyright", "notice"];
 
 fn license_texts(directory: &Path) -> Result<Vec<String>> {

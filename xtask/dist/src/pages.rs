@@ -6,20 +6,17 @@ use std::path::Path;
 use anyhow::Result;
 use clap_complete::Shell;
 
-/// A package with programs in the archive.
 pub(crate) struct Shipped {
     pub(crate) package: &'static str,
     pub(crate) features: &'static [&'static str],
     pub(crate) programs: &'static [Program],
 }
 
-/// A program and the definition of its command line.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     command: fn() -> clap::Command,
 }
 
-/// Every package with programs in the archive.
 pub(crate) const SHIPPED: &[Shipped] = &[
     Shipped {
         package: "rpcrdma-nfs",

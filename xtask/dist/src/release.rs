@@ -28,14 +28,12 @@ pub(crate) struct Options {
 /// The ledger of long jobs in the workspace: tab-separated date, revision, job, outcome and seconds.
 const LEDGER: &str = "docs/ledger.tsv";
 
-/// The outcome of a check.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
     NotRun(String),
 }
 
-/// Runs the checks, packs every crate, builds the archive, and prints the crates to publish.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let version = workspace.version()?;
     let tag = last_tag(workspace)?;
@@ -181,7 +179,6 @@ fn semver(workspace: &Workspace, tag: Option<&str>) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Packs every publishable crate and returns the paths of the packages.
 fn pack(workspace: &Workspace, options: &Options) -> Result<Vec<PathBuf>> {
     let packages = workspace.publishable()?;
     let mut command = workspace.cargo();

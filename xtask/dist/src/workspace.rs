@@ -44,13 +44,11 @@ impl Workspace {
         run::output(Command::new("git").current_dir(&self.root).args(arguments))
     }
 
-    /// Returns every package of the dependency graph.
     pub(crate) fn packages(&self) -> Result<impl Iterator<Item = Package<'_>>> {
         let packages = self.metadata["packages"].as_array().context("cargo metadata has no packages")?;
         Ok(packages.iter().map(Package))
     }
 
-    /// Returns the members of the workspace that may be published.
     pub(crate) fn publishable(&self) -> Result<Vec<Package<'_>>> {
         let publishable = |package: &Package<'_>| package.is_member() && package.is_publishable();
         Ok(self.packages()?.filter(publishable).collect())
@@ -73,7 +71,6 @@ fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
     value[key].as_str().with_context(|| format!("cargo metadata has no {key}"))
 }
 
-/// A package in the output of `cargo metadata`.
 #[derive(Clone, Copy)]
 pub(crate) struct Package<'a>(&'a Value);
 
@@ -108,8 +105,7 @@ impl<'a> Package<'a> {
         self.0["publish"].is_null()
     }
 
-    /// Returns the names of the packages that must be published first. These do not include development
-    /// dependencies without a version.
+    /// Returns the names of the package's dependencies, except development dependencies without a version.
     pub(crate) fn requirements(self) -> impl Iterator<Item = &'a str> {
         let dependencies = self.0["dependencies"].as_array().into_iter().flatten();
         dependencies

@@ -157,7 +157,6 @@ fn documentation(attribute: &TokenStream) -> Option<String> {
     }
 }
 
-/// Collects every function with its attributes.
 fn collect(tokens: TokenStream, functions: &mut Vec<Function>) {
     let mut attributes = Vec::new();
     let mut tokens = tokens.into_iter().peekable();

@@ -108,7 +108,6 @@ impl Entry {
     }
 }
 
-/// The groups of ids in `groups.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Groups {
@@ -123,7 +122,6 @@ struct Group {
     last: String,
 }
 
-/// A file of rules.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -160,7 +158,6 @@ struct Input {
     note: Option<String>,
 }
 
-/// The parties to which a rule applies.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Binds {
@@ -186,7 +183,6 @@ impl Binds {
     }
 }
 
-/// The file with the groups of ids.
 const GROUPS: &str = "groups.toml";
 
 /// Reads every rule below `directory`, sorted by id.

@@ -9,7 +9,6 @@ use super::{Claim, Trace};
 /// The statuses, the best first.
 const STATUSES: [Status; 4] = [Status::Met, Status::Excepted, Status::NotApplicable, Status::Missing];
 
-/// Returns a line that describes a rule.
 pub(super) fn line(entry: &Entry) -> String {
     let level = entry.level.map_or("", |level| level.word());
     format!("{} {level:<10} {:<24} {}: {}", entry.id, place(entry), entry.binds, entry.text)
@@ -45,7 +44,6 @@ fn tests<'a>(trace: &'a Trace, entry: &Entry) -> &'a [Claim] {
     trace.tests.get(&entry.id).map_or(&[], Vec::as_slice)
 }
 
-/// Returns the number of rules of each document by status.
 fn counts(trace: &Trace) -> BTreeMap<&str, [usize; 4]> {
     let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for entry in &trace.entries {
@@ -89,7 +87,6 @@ pub(super) fn markdown(trace: &Trace) -> String {
     text
 }
 
-/// The text before the rules.
 const HEAD: &str = "\
 # Rules and their tests
 
@@ -122,7 +119,6 @@ fn status(trace: &Trace, entry: &Entry) -> String {
     text
 }
 
-/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

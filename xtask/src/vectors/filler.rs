@@ -10,7 +10,7 @@ use rpcrdma_xdrgen::ast::{
 /// The minimum number of values per type.
 const VALUES: usize = 4;
 
-/// Returns one function per type, and a `main` that calls each function several times.
+/// Returns C code: one function per type, and a `main` that calls each function several times.
 pub(super) fn functions(document: &Specification) -> Result<String, String> {
     let mut prototypes = String::new();
     let mut functions = String::new();
@@ -101,7 +101,6 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
     Ok(text + "    }\n")
 }
 
-/// Returns the statement that sets `target` to one of several constants.
 fn chosen(target: &str, all: &[String]) -> String {
     match all {
         [one] => format!("{target} = {one};"),
@@ -116,7 +115,6 @@ fn members(body: &EnumBody) -> Vec<String> {
     body.members.iter().map(|member| member.name.name.clone()).collect()
 }
 
-/// Returns the statements that fill the declared values.
 fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
     let specifier = &declaration.specifier.kind;
     if *specifier == TypeSpecifierKind::Void {
@@ -161,7 +159,6 @@ fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
     Ok(format!("    {text}\n"))
 }
 
-/// Returns the name of the function that fills a value of a type.
 fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
     let name = match kind {
         TypeSpecifierKind::Scalar(Scalar::Int) => "int",

@@ -11,7 +11,6 @@ use super::reads::ReadRegions;
 use super::regions::Regions;
 use super::{FabricConfig, Faults, LostWork, Rng, Side};
 
-/// The state of a connection: its two ends and the scheduled events.
 #[derive(Debug)]
 pub(super) struct Net {
     now: Duration,
@@ -29,12 +28,10 @@ pub(super) struct Net {
     right: EndState,
 }
 
-/// The state of one end.
 #[derive(Debug)]
 pub(super) struct EndState {
     receive_size: u32,
     max_region: u32,
-    /// The maximum number of outstanding RDMA Reads.
     ord: u32,
     outstanding_reads: u32,
     reads: ReadRegions,
@@ -51,25 +48,19 @@ pub(super) struct EndState {
 }
 
 /// A scheduled event at the peer `to`.
+///
+/// `Completion`, `Register` and `Invalidate` complete local work. `Lost` informs `to` that the connection
+/// broke. The other events arrive from the other peer.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A completion becomes available.
     Completion { to: Side, completion: Completion },
-    /// A registration completes.
     Register { to: Side, token: Token, memory: Memory },
-    /// A local invalidation completes.
     Invalidate { to: Side, token: Token, handle: u32 },
-    /// A Send arrives.
     Send { to: Side, message: Bytes, invalidate: Option<u32> },
-    /// An RDMA Write is placed.
     Write { to: Side, sink: Segment, data: Bytes },
-    /// An RDMA Read request arrives.
     Read { to: Side, token: Token, source: Segment },
-    /// An RDMA Read response arrives.
     ReadDone { to: Side, token: Token, data: Bytes },
-    /// A close arrives.
     Close { to: Side },
-    /// The peer `to` learns that the connection broke.
     Lost { to: Side, reason: CloseReason },
 }
 
@@ -170,7 +161,6 @@ impl Net {
         self.events.insert((at, self.next_event), event);
     }
 
-    /// Schedules a local event after a random delay.
     fn schedule_local(&mut self, event: Event) {
         let at = self.random_time();
         self.schedule(at, event);
@@ -369,7 +359,6 @@ impl Net {
         self.close(side.other(), CloseReason::Peer);
     }
 
-    /// Ends the connection for both peers at once.
     pub(super) fn cut(&mut self, reason: CloseReason) {
         self.close(Side::Left, reason.clone());
         self.close(Side::Right, reason);
@@ -392,7 +381,6 @@ impl Net {
 }
 
 impl Event {
-    /// Returns the peer at which the event occurs.
     pub(super) fn to(&self) -> Side {
         match self {
             Event::Completion { to, .. }
@@ -407,7 +395,7 @@ impl Event {
         }
     }
 
-    /// Returns the octets on the wire, including one octet for the header, or `None` for a local event.
+    /// Returns the number of octets on the wire, with one octet for the header, or `None` for a local event.
     pub(super) fn octets(&self) -> Option<u64> {
         let data = match self {
             Event::Send { message: data, .. } | Event::Write { data, .. } | Event::ReadDone { data, .. } => {

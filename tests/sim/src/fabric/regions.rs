@@ -7,7 +7,6 @@ use rpcrdma_runtime::proto::work::{Memory, Segment};
 
 use super::Rng;
 
-/// The registered regions of one peer, by handle.
 #[derive(Debug, Default)]
 pub(super) struct Regions(BTreeMap<u32, Region>);
 
@@ -22,7 +21,6 @@ struct Region {
 }
 
 impl Regions {
-    /// Registers memory under a random handle and offset.
     pub(super) fn register(&mut self, mut memory: Memory, rng: &mut Rng) -> Segment {
         memory.initialize();
         let length = u32::try_from(memory.len()).unwrap_or(u32::MAX);
@@ -42,12 +40,10 @@ impl Regions {
         }
     }
 
-    /// Removes a region and returns its memory, or `None` if the handle is unknown.
     pub(super) fn remove(&mut self, handle: u32) -> Option<Memory> {
         self.0.remove(&handle).map(|region| region.memory)
     }
 
-    /// Removes all regions and returns their memory.
     pub(super) fn remove_all(&mut self) -> Vec<Memory> {
         std::mem::take(&mut self.0).into_values().map(|region| region.memory).collect()
     }
@@ -101,7 +97,6 @@ impl Regions {
         Ok(memory.slice(start..end))
     }
 
-    /// Returns the handles that the peer can access.
     pub(super) fn exposed(&self) -> impl Iterator<Item = u32> {
         self.0.iter().filter(|(_, region)| !region.fenced).map(|(handle, _)| *handle)
     }
