@@ -176,9 +176,9 @@ pub struct CopyOptions {
 }
 
 /// The selection of files in a tree, and the concurrency. Patterns may contain `*`, `?` and `**`; only `**`
-/// matches a slash, and `**/` also matches nothing. A pattern that ends with a slash matches only directories.
-/// A pattern with another slash is matched against the path below the copied directory, any other pattern
-/// against the name.
+/// matches a slash, and `**/` also matches nothing. A pattern that ends with a slash matches only
+/// directories. A pattern with another slash is matched against the path below the copied directory, any
+/// other pattern against the name.
 #[derive(Args, Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeOptions {
