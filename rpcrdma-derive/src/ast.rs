@@ -26,10 +26,8 @@ pub(crate) enum Body<'a> {
     Union { discriminant: Box<Type>, arms: Vec<Arm<'a>> },
 }
 
-/// A value of an enum.
 pub(crate) struct Variant<'a> {
     pub(crate) ident: &'a Ident,
-    /// Set if only the compiler knows the value.
     pub(crate) unknown: Option<Unknown>,
 }
 
@@ -58,7 +56,6 @@ pub(crate) struct Field<'a> {
     pub(crate) cycle: Option<Cycle>,
 }
 
-/// The encoding of a field.
 pub(crate) enum Kind<'f> {
     /// A DDP-eligible item.
     Eligible,
@@ -166,7 +163,6 @@ impl<'a> Container<'a> {
     }
 }
 
-/// Returns the declared items of a type.
 fn declared(
     items: Option<(Span, Size)>,
     largest: Option<(Span, Size)>,
@@ -210,7 +206,6 @@ fn one_field<'a>(owner: Owner<'_>, index: usize, field: &'a syn::Field, errors: 
 
 // ---- enums
 
-/// The error message for a value that is out of range.
 pub(crate) const VALUE: &str = "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3): write a value from -2147483648 to 2147483647";
 
 fn value<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Variant<'a> {

@@ -35,7 +35,6 @@ impl Errors {
     }
 }
 
-/// The kind of syntax element to which an attribute is attached.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Type,
@@ -45,22 +44,18 @@ pub(crate) enum Place {
     Field,
 }
 
-/// All attributes of a type, an enum's value, an arm or a field.
 #[derive(Default)]
 pub(crate) struct Attrs {
     pub(crate) krate: Option<Path>,
     pub(crate) union: Option<Type>,
     pub(crate) backward: Option<Span>,
-    /// The declared number of items.
     pub(crate) items: Option<(Span, Size)>,
-    /// The declared maximum size of an item.
     pub(crate) largest: Option<(Span, Size)>,
     pub(crate) cases: Vec<Expr>,
     pub(crate) default: Option<Span>,
     pub(crate) max: Option<Expr>,
     pub(crate) list: Option<Span>,
     pub(crate) recursive: Option<Span>,
-    /// The field's name in runtime errors.
     pub(crate) name: Option<String>,
     pub(crate) eligible: Option<Span>,
     /// Whether an invalid attribute was reported. Missing attributes are then not reported.
@@ -103,7 +98,6 @@ impl Attrs {
         }
     }
 
-    /// Parses one entry of `#[xdr(...)]`.
     fn take(&mut self, place: Place, meta: &ParseNestedMeta<'_>) -> Result<()> {
         let key = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
         match (place, key.as_str()) {
@@ -144,7 +138,6 @@ impl Attrs {
         }
     }
 
-    /// Returns true if a field has no attribute.
     pub(crate) fn is_empty(&self) -> bool {
         let Attrs { max, list, recursive, name, eligible, .. } = self;
         max.is_none() && list.is_none() && recursive.is_none() && name.is_none() && eligible.is_none()
@@ -164,13 +157,11 @@ fn value<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
     parsed.ok_or_else(|| rest(meta, &format!("missing or invalid value: write `{example}`")))
 }
 
-/// Parses the quoted value after `=`.
 fn quoted<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
     let text = value::<LitStr>(meta, example)?;
     text.parse().map_err(|_| Error::new_spanned(&text, format!("invalid value: write `{example}`")))
 }
 
-/// Parses an entry without a value.
 fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if meta.input.peek(Token![=]) || meta.input.peek(syn::token::Paren) {
         let name = meta.path.to_token_stream();

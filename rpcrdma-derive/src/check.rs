@@ -95,7 +95,6 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// Rejects a Rust type that never has an encoding.
 fn unsupported(ty: &Type) -> Option<Error> {
     let written = ty.to_token_stream().to_string().replace(' ', "");
     let (name, instead) = UNSUPPORTED.iter().find(|(name, _)| *name == written)?;
@@ -119,7 +118,6 @@ fn borrowed(field: &Field<'_>) -> Option<Error> {
     Some(Error::new(field.ty.span(), message))
 }
 
-/// Returns true if a type borrows with the lifetime `'static`.
 fn is_static(ty: &Type) -> bool {
     let in_arguments = arguments(ty).into_iter().flatten().any(
         |argument| matches!(argument, GenericArgument::Lifetime(lifetime) if lifetime.ident == "static"),
@@ -209,7 +207,8 @@ fn check_arms(arms: &[Arm<'_>], errors: &mut Errors) {
     }
 }
 
-/// Checks that the type can be a discriminant, and that each literal label is a value of the type.
+/// Checks that the type can be a discriminant, that stored discriminants have this type, and that literal
+/// labels are values of this type.
 fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
     let written = discriminant.to_token_stream().to_string();
     for kept in arms.iter().filter_map(|arm| arm.kept) {

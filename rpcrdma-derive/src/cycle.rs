@@ -18,7 +18,6 @@ pub(crate) enum Cycle {
     Hidden,
 }
 
-/// The derived type.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     pub(crate) ident: &'a Ident,

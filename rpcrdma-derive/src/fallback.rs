@@ -50,7 +50,6 @@ fn is_unsized(data: &Data) -> bool {
     })
 }
 
-/// Returns true if an attribute sets the path of the runtime.
 fn names_crate(attribute: &Attribute) -> bool {
     let Meta::List(list) = &attribute.meta else { return false };
     let is_crate = |token| matches!(token, TokenTree::Ident(name) if name == "crate");

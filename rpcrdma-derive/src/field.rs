@@ -37,8 +37,8 @@ fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f Tok
     }
 }
 
-/// Encodes the field that `access` evaluates to. If the type of the field may be a struct, the call passes
-/// on `__RUN` of `encode_fields`.
+/// Returns code that encodes the field that `access` evaluates to. If the type of the field may be a struct,
+/// the call passes on `__RUN` of `encode_fields`.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     let (name, ty, span, sink) = (&field.name, &field.alias, field.ty.span(), local("__sink"));
     let (path, suffix, bound) = codec(field);
@@ -55,7 +55,7 @@ pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStre
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
 
-/// Encodes the discriminant and the payload of a union's arm.
+/// Returns code that encodes the discriminant and the payload of a union's arm.
 pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
     let (binding, name, ty) = (&field.binding, &field.name, &field.alias);
     if !matches!(field.kind(), Kind::Plain) {
@@ -63,7 +63,7 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
         return quote!(__xdr::Encode::encode(&__word, __sink)?; #payload);
     }
     let (span, word, sink) = (field.ty.span(), local("__word"), local("__sink"));
-    // Writing the discriminant cannot fail, so the error belongs to the payload.
+    // The runtime's sinks never fail at the discriminant, so the error belongs to the payload.
     let both = if is_known(field) {
         quote_spanned!(span=> encode_behind::<_, #ty, _>(&#word, #binding, #sink))
     } else {

@@ -7,9 +7,7 @@ use syn::{GenericParam, Generics, Lifetime, LifetimeParam, Path, TypeParamBound,
 use crate::cycle::Owner;
 use crate::layout::Layout;
 
-/// The bodies of the functions of the impls.
 pub(crate) struct Bodies {
-    /// The inlining attribute of the functions.
     pub(crate) inline: TokenStream,
     pub(crate) encode: TokenStream,
     /// The body of `encode_fields`, for a struct.
@@ -19,7 +17,6 @@ pub(crate) struct Bodies {
     pub(crate) extra_items: Option<TokenStream>,
 }
 
-/// Returns the generics, with a bound added to each type parameter.
 fn bounded(generics: &Generics, bound: &TypeParamBound) -> Generics {
     let mut generics = generics.clone();
     generics.type_params_mut().for_each(|parameter| parameter.bounds.push(bound.clone()));

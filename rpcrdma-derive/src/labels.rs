@@ -63,7 +63,6 @@ fn is_of_parameter(generics: &Generics, discriminant: &Type) -> bool {
     mentions(discriminant.to_token_stream(), &|name| parameters(generics).any(|parameter| name == parameter))
 }
 
-/// Returns the pattern of an arm that has labels.
 pub(crate) fn pattern(arm: &Arm<'_>, chooses: &TokenStream) -> TokenStream {
     let cases = &arm.cases;
     if cases.len() > 1 && cases.iter().any(is_name) {

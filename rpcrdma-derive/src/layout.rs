@@ -16,11 +16,9 @@ const HIDDEN: &str = "this field contains DDP-eligible items that the derive can
 const EXCEEDED: &str =
     "the fields contain more or larger DDP-eligible items than declared: increase `items` or `largest`";
 
-/// The values of `Layout`'s constants.
 pub(crate) struct Layout {
     pub(crate) lengths: TokenStream,
     pub(crate) items: TokenStream,
-    /// A compile-time check of the items.
     pub(crate) check: Option<TokenStream>,
 }
 
@@ -91,7 +89,6 @@ fn constant(field: &Field<'_>, name: &str) -> TokenStream {
     quote_spanned!(span=> <#ty as __xdr::Layout>::#name)
 }
 
-/// Returns the maximum size of a DDP-eligible field.
 fn largest(field: &Field<'_>) -> TokenStream {
     let ty = &field.alias;
     quote_spanned!(field.ty.span()=> <#ty as __xdr::derive_support::Eligible>::LARGEST)

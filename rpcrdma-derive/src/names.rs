@@ -77,7 +77,6 @@ fn without_self(tokens: TokenStream, owner: &TokenStream) -> TokenStream {
     tokens.into_iter().map(named).collect()
 }
 
-/// Returns the type of an array's or a list's elements.
 pub(crate) fn element(field: &Field<'_>) -> TokenStream {
     let ((first, last), ty) = (first_and_last(field.ty), &field.alias);
     let container = quote_spanned!(first=> <#ty as __xdr::derive_support::Elements>::);

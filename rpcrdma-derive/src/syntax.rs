@@ -11,12 +11,10 @@ use syn::{
 /// Rust types with an encoding of one or two words, which are never DDP-eligible.
 pub(crate) const SCALARS: [&str; 9] = ["bool", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
 
-/// Returns true if a type is a number or a bool, judging by its name.
 pub(crate) fn is_scalar(ty: &Type) -> bool {
     is_one_of(ty, &SCALARS)
 }
 
-/// Returns true if a type has one of these names.
 pub(crate) fn is_one_of(ty: &Type, names: &[&str]) -> bool {
     type_name(ty).is_some_and(|name| names.iter().any(|known| name == known))
 }
@@ -40,7 +38,6 @@ pub(crate) fn arguments(ty: &Type) -> Option<&Punctuated<GenericArgument, Token!
     }
 }
 
-/// Returns the types among a type's arguments.
 pub(crate) fn type_arguments(ty: &Type) -> impl Iterator<Item = &Type> {
     arguments(ty).into_iter().flatten().filter_map(|argument| match argument {
         GenericArgument::Type(ty) => Some(ty),
@@ -111,7 +108,6 @@ pub(crate) fn bare(expr: &Expr) -> &Expr {
     }
 }
 
-/// Returns true if an expression begins with a minus sign.
 pub(crate) fn is_negated(expr: &Expr) -> bool {
     matches!(bare(expr), Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)))
 }

@@ -46,7 +46,7 @@ pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
     }
 }
 
-/// Encodes an arm: its label or its stored discriminant, and the payload.
+/// Returns code that encodes an arm: its label or its stored discriminant, and the payload.
 fn encode_arm(
     arm: &Arm<'_>,
     chooses: &TokenStream,

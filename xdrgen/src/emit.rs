@@ -23,23 +23,21 @@ pub(crate) use derives::Known;
 pub(crate) use documents::{Document, items_by_source};
 pub(crate) use file::{Files, Head};
 
-/// The module to emit, and the options of emission.
 pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,
     /// The path of the runtime without spaces, such as `::rpcrdma_runtime` or `crate`.
     pub(crate) runtime: String,
     /// True if emitted code may use the standard library. Otherwise it uses `alloc`.
     pub(crate) std: bool,
-    /// If names are those of the document, emitted code allows the naming lints.
     pub(crate) names: Names,
     pub(crate) derives: &'m [String],
-    /// True if derives of known crates depend on features of the emitted crate.
+    /// True if the derives of serde and arbitrary depend on features of the emitted crate.
     pub(crate) features: bool,
     /// The sizes of types; `None` if the module has no programs.
     pub(crate) sizes: Option<&'m Layouts>,
     /// The documents and namespaces with a module each; empty if all items are in one module.
     pub(crate) documents: Vec<Document>,
-    /// The indices of sources in `documents`.
+    /// The index in `documents` of each source that has a module.
     pub(crate) homes: HashMap<SourceId, usize>,
     pub(crate) ambiguous: HashSet<&'m str>,
 }
@@ -49,9 +47,8 @@ pub(crate) struct Emitter<'m> {
 enum Place {
     /// The module of the types, which imports the runtime's names.
     Types,
-    /// The module of a program version.
     Version,
-    /// The module of the version's procedures.
+    /// The module `proc` in a version's module.
     Procedures,
 }
 
@@ -199,8 +196,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes a bound as a `u32` among a type's arguments. If a type has the same name as the constant, a
-    /// plain name would mean the type.
+    /// Writes a bound as a `u32` generic argument. A name that a constant shares with a type is in braces,
+    /// since it would otherwise mean the type.
     fn argument_bound(&self, bound: &Bound, code: &mut Code) {
         let is_plain = self.constant_of(bound).is_none_or(|of| !self.ambiguous.contains(of.ident.as_str()));
         let [open, close] = if is_plain { ["", ""] } else { ["{ ", " }"] };

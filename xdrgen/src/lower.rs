@@ -55,7 +55,6 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
 struct Lower<'a, 'f> {
     naming: Naming<'f>,
     externs: &'a BTreeMap<String, String>,
-    /// The indices of the constants by their names.
     consts: HashMap<String, usize>,
     module: Module,
     /// The index of the first member with each value, for each enum that is a discriminant.
@@ -195,7 +194,8 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn union(&mut self, union: hir::Union, selector: Option<Choice>) -> Body {
         let hir::Union { discriminant_name, discriminant, arms, .. } = union;
         let selector = match selector {
-            // A payload that needs an attribute has `Choice::Arm`, since an `Option` cannot have attributes.
+            // If the payload needs an attribute, the selector is `Choice::Arm`, since an `Option` cannot have
+            // attributes.
             Some(Choice::Option) => {
                 let payload = arms.into_iter().find_map(|arm| arm.payload).map(|field| self.ty(field.ty));
                 return Body::Alias(Type::Optional(Box::new(payload.unwrap_or(Type::Void))));
@@ -287,9 +287,9 @@ impl<'a, 'f> Lower<'a, 'f> {
 
 /// The meaning of a discriminant.
 enum Choice {
-    /// Whether the data is present: the union is optional data.
+    /// The union is optional data: the discriminant states whether the data is present.
     Option,
-    /// Which arm is present.
+    /// The discriminant selects an arm.
     Arm(Selector),
 }
 

@@ -31,7 +31,7 @@ fn compat_distinguishes_extensions_breaches_and_failures() {
     }
 }
 
-/// A published document whose `m` cannot be parsed, so its kind is unknown.
+/// A published document in which `m` cannot be parsed, so that the kind of `m` is unknown.
 const UNREAD: &str = "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n";
 
 #[test]
@@ -60,7 +60,7 @@ fn omitted_definitions_are_not_reported() {
     assert!(text(&output.stderr).contains("error[X502]"), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), shown.lines().take(1).collect::<Vec<_>>());
-    // A document without definitions is not compatible with any other.
+    // A document without definitions cannot be compared.
     write("empty.x", "/* nothing */\n");
     for [base, new] in [["empty.x", "read.x"], ["read.x", "empty.x"]] {
         assert_eq!(compiler(folder.path(), &["compat", base, new]).status.code(), Some(2), "{base} {new}");
@@ -73,7 +73,7 @@ fn an_omitted_procedure_is_not_removed() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let program = "program P { version V { void A(void) = 1; broken B(int) = 2; } = 1; } = 300;\n";
     write("base.x", &format!("struct broken {{ int a; }};\n{program}"));
-    // The published document cannot define `broken`, since the definition cannot be parsed.
+    // In the published document, the definition of `broken` cannot be parsed.
     write(
         "new.txt",
         &format!("Request for Comments: 1\n\n/// struct broken {{ int a, b; }};\n/// {program}"),

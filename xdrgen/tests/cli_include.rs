@@ -1,4 +1,4 @@
-//! `#include "x"` in the program: the files that it reads, their order, and reports about other files.
+//! `#include "x"`: the files that the program reads, their order, and its findings about other files.
 
 mod program;
 
@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 
 use program::{compiler, text};
 
-/// Creates a directory with the given files, and the directories in their paths.
 fn including(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (path, content) in files {

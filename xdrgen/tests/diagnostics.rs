@@ -38,7 +38,6 @@ fn compiler(arguments: &[&str]) -> Output {
         .expect("the program runs")
 }
 
-/// The expectations of a fixture.
 struct Fixture {
     file: String,
     /// The code and position, such as `X212 4:8`.
@@ -185,7 +184,6 @@ fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
     assert!(kept == new, "DIAGNOSTICS.md differs from the comments in src/diag/");
 }
 
-/// The lines around the table of `docs/diagnostics.md`.
 const BEGIN: &str = "<!-- generated: diagnostics -->\n";
 const END: &str = "<!-- end -->\n";
 
@@ -222,7 +220,6 @@ fn severities(code: &str) -> Vec<&'static str> {
     severities
 }
 
-/// The examples of a page: their kinds and texts.
 fn examples(page: &str) -> Vec<(&str, &str)> {
     let mut parts = page.split("\n```");
     parts.next();
@@ -293,7 +290,7 @@ fn explain_prints_a_page() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("`X999`"));
 }
 
-/// A document without mistakes, with page breaks in difficult positions.
+/// A document without mistakes, with a page break inside a struct.
 const VALID: &str = "\
 3.  The Store
 

@@ -54,7 +54,6 @@ fn tests(name: &str, module: &Module) -> String {
     text + "}\n"
 }
 
-/// Returns the documents to compile, by the name of their module.
 fn documents() -> Vec<(&'static str, Vec<PathBuf>)> {
     let root = workspace();
     let mut documents: Vec<(&str, Vec<PathBuf>)> = ["rpc", "nfs3", "mount3", "rpcbind"]
@@ -186,8 +185,6 @@ fn a_binding_without_eligible_items_stays() {
     assert!(!text.contains("ddp_eligible") && !text.contains("program::Binding for NfsV3"));
 }
 
-/// Tests of borrowed NFSv3 messages.
 const FILES: &str = include_str!("borrowed/files.rs");
 
-/// Tests of a server and a client, connected in memory.
 const CALLS: &str = include_str!("borrowed/calls.rs");

@@ -73,9 +73,10 @@ fn own_documents() {
         let crate_options = Options::package("rpcrdma-sample", "A sample.");
         let inside = Options { runtime: "crate".to_owned(), ..Options::no_std_module("sample") };
         let mut verbatim = Options { names: Names::Verbatim, ..Options::module("sample") };
-        // The formatter leaves closures in attributes of `arbitrary` unchanged, without a space.
+        // `arbitrary` is missing here: the formatter does not format the expressions in its attributes.
         verbatim.derives = ["serde", "a::B"].map(String::from).to_vec();
-        // Documents that are modules of one file are indented, regardless of their contents.
+        // In one file, the indentation of a document's module does not count toward the line length, but the
+        // formatter counts it.
         let files = if base.is_some() { Options::directory(true) } else { Options::module("sample") };
         let inside =
             if base.is_some() { Options { runtime: "crate".to_owned(), ..files.clone() } } else { inside };

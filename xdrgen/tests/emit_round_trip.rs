@@ -59,7 +59,6 @@ const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
 /// crate.
 const CRATES: &[&str] = &["rfc1813", "rfc5662", "rfc7863"];
 
-/// The output for a group of documents, and its tests.
 struct Emitted {
     name: String,
     files: Vec<(PathBuf, String)>,
@@ -113,7 +112,6 @@ fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
     modules.map(|module| format!("{root}::{}", module.trim_end_matches([' ', '{', ';']))).collect()
 }
 
-/// Compiles the documents with all constructs of the language, and this project's documents.
 fn own() -> Vec<Emitted> {
     let root = workspace();
     let mut emitted = vec![compile("language", &[root.join("xdrgen/tests/language.x")], false)];
@@ -131,7 +129,6 @@ fn own() -> Vec<Emitted> {
     emitted
 }
 
-/// Compiles every document in the directory of published documents.
 fn published(corpus: &Path) -> Vec<Emitted> {
     let in_folder =
         |folder| listed(&corpus.join(folder)).into_iter().map(move |name| format!("{folder}/{name}"));
@@ -174,13 +171,11 @@ fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>>
     names.iter().filter_map(group).collect()
 }
 
-/// Returns the module name of a group of documents: the name of the first.
 fn stem(group: &[&str]) -> String {
     let name = Path::new(group.first().expect("a document")).file_stem().expect("a file has a name");
     name.to_string_lossy().replace('-', "_")
 }
 
-/// Returns the names of the files of a directory, in order.
 fn listed(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<String> = entries
@@ -194,7 +189,6 @@ fn listed(folder: &Path) -> Vec<String> {
 const HOSTILE: &str = include_str!("samples/hostile.rs");
 const HOSTILE_NFS: &str = include_str!("samples/hostile_nfs.rs");
 
-/// A test of the document with namespaces.
 const NAMESPACES: &str = include_str!("samples/namespaces.rs");
 
 #[test]
@@ -215,7 +209,6 @@ fn every_type_compiles_without_a_warning_and_round_trips() {
     assert!(output.contains(&format!("{expected} passed")), "{output}");
 }
 
-/// Creates crates of the output with tests of each type, and runs the tests.
 fn run(emitted: &[Emitted], hostile: &[(&str, &str, usize)]) -> (bool, String) {
     const LINTS: &str =
         "\n[lints.rust]\nmissing_docs = \"deny\"\nunreachable_pub = \"deny\"\nwarnings = \"deny\"\n";

@@ -27,7 +27,6 @@ const DOCUMENTS: &[&[&str]] = &[
     &["8435", "5662"],
 ];
 
-/// The lines around the table.
 const BEGIN: &str = "<!-- generated: errata -->\n";
 const END: &str = "<!-- end -->\n";
 

@@ -8,7 +8,7 @@ use rpcrdma_xdrgen::source::{Source, SourceId};
 
 fn extracted(name: &str, text: &str) -> Extract {
     let extract = extract(SourceId(0), &Source::new(name, text));
-    // Every byte that the scanner did not insert maps to its position in the document.
+    // Except in the indented form, each byte other than white space maps to its position in the document.
     for (offset, byte) in extract.text.bytes().enumerate() {
         let place = extract.map.document(u32::try_from(offset).expect("a short text")) as usize;
         if !byte.is_ascii_whitespace() && extract.form != Form::Indented {
@@ -131,7 +131,6 @@ const OLD_RFC: &str = "RFC 9999                  A Test                  June 20
    #define OTHER 0x10
 ";
 
-/// The XDR of `OLD_RFC`.
 const OLD_RFC_XDR: &str = "\
 const HANDLESIZE = 64;
 

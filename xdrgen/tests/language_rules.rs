@@ -57,8 +57,7 @@ fn a_syntax_error_hides_only_names_it_may_define() {
         &["X200 1:12", "X111 2:12", "X200 3:12", "X202 3:27"],
         &[],
     );
-    // `gone` may be a type in the broken definition, and `left` a type in the text after it; `nope` is
-    // undefined.
+    // The broken definition may define `gone` and `left`, so only `nope` is reported as undefined.
     let broken = "struct gone { int x y; } left;\nstruct a { gone x; left y; nope z; };\n";
     finds(broken, &["X100 1:21", "X200 2:28"], &[]);
     finds("/* open\nconst N = 1;\nstruct a { int x[N]; int y[O]; };\n", &["X101 1:1", "X202 3:28"], &[]);
@@ -152,7 +151,7 @@ fn types_and_constants_share_one_name_space() {
         &["the name of an enum member and of a type"],
     );
     finds("struct N { int a; };\nenum e { N = 1 };\n", &["X208 2:10"], &[]);
-    // Programs do not conflict.
+    // A program can have the name of a type or a constant.
     finds(
         "struct P { int a; };\nprogram P { version V { void V(void) = 0; P P(P) = 1; } = 1; } = 7;\n",
         &[],

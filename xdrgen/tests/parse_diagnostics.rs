@@ -12,7 +12,6 @@ fn found(name: &str, text: &str) -> (Sources, Vec<Diagnostic>, usize) {
     (sources, parsed.diagnostics, definitions)
 }
 
-/// Codes with their lines and columns.
 fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
     let (sources, found, _) = found(name, text);
     let source = sources.get(SourceId(0)).expect("the one document");
@@ -177,7 +176,7 @@ fn bodies_nest_at_most_64_deep() {
     assert_eq!(places("test.x", &nested(63)), []);
     let found = one(&nested(64), "X115", 1, 522);
     assert_eq!(found.text().message, "more than 64 nested bodies");
-    // The depth does not affect stack usage.
+    // Deep nesting does not overflow the stack.
     assert_eq!(places("test.x", &nested(100_000)).len(), 1);
 }
 
@@ -321,7 +320,6 @@ fn distant_spans_are_two_excerpts() {
     assert!(shown.len() < 1000, "{shown}");
 }
 
-/// The first finding as plain text.
 fn plainly(name: &str, text: &str) -> String {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));

@@ -95,7 +95,6 @@ RFC 9999                  A Test                  June 2020
    /// typedef string t<>; const Z = \"text\"; /* \u{e9} */
 ";
 
-/// Pieces of documents, so that random texts reach deep into the parser.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => prop::sample::select(PIECES).prop_map(str::to_owned),
@@ -299,7 +298,6 @@ fn many_names_in_one_scope() {
     assert!((1000..MANY).contains(&kept), "{kept}");
 }
 
-/// A document with many errors. With `keep_going`, invalid definitions and their dependents are omitted.
 #[test]
 fn long_chains_of_omitted_definitions() {
     const LINKS: usize = 10_000;

@@ -72,7 +72,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));
     let (other, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     assert_eq!((types(&other), found.len()), (vec!["e", "u", "u.a"], 1), "{found:?}");
-    // An invalid declaration remains an error of the arm.
+    // An invalid declaration in an arm omits the union.
     leaves("union u switch (int n) { case 1: int x; int; };\nstruct a { int b; };\n", &["X100 3:48"], &["a"]);
     leaves(
         "union u switch (int n) { case 1: void; int x; };\nstruct a { int b; };\n",
@@ -166,7 +166,7 @@ fn in_unpublished_documents_such_comments_are_ignored() {
     sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));
     let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     let ir::Body::Enum(members) = &module.types[0].body else { panic!("{module:?}") };
-    // The union has no arm for GREEN, but it has a default arm.
+    // The additions are only a comment. The union has no arm for GREEN, but it has a default arm.
     assert_eq!((members.len(), found.len()), (2, 0));
 }
 

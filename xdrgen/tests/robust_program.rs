@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The size of an input.
 const SIZE: usize = 1 << 20;
 
 /// The limit on the address space of the process, including code and stack: 200 MiB.
 const LIMIT: usize = 200 << 20;
 
-/// Pseudorandom numbers (xorshift64*, with a fixed seed).
+/// Pseudorandom numbers (xorshift64*).
 struct Numbers(u64);
 
 impl Numbers {
@@ -27,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// Returns the project's documents, and published ones if available.
+/// Returns the documents with this extension: those of the project, and published ones if available.
 fn documents(extension: &str) -> Vec<Vec<u8>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders: Vec<PathBuf> = vec![here.join("../specs"), here.join("tests")];
@@ -139,7 +138,8 @@ fn hidden_findings_are_counted() {
 /// A function that creates an input of about a megabyte.
 type Make = fn(&mut Numbers) -> Vec<u8>;
 
-/// Runs the program with a limit on its memory. A run that hangs is terminated and has no exit status.
+/// Runs the program with a limit on its memory. A run that hangs is terminated after 300 seconds, with status
+/// 124.
 fn run(folder: &Path, task: &[&str], file: &str) -> Output {
     let kilobytes = LIMIT / 1024;
     let script = format!("ulimit -v {kilobytes} && exec timeout 300 \"$0\" \"$@\"");
@@ -175,7 +175,6 @@ fn a_megabyte_of_any_input_needs_little_memory_and_terminates() {
     });
 }
 
-/// Runs each task on an input with each extension.
 #[cfg(target_os = "linux")]
 fn run_on(folder: &Path, name: &str, bytes: &[u8]) {
     let emitted = format!("{name}.rs");

@@ -74,7 +74,6 @@ fn work_for_missing_files_grows_with_their_number() {
     assert!(grown <= limit, "{grown:.1}x bytes for {TIMES}x the files");
 }
 
-/// Returns a document with an enum of this number of members.
 fn enumeration(members: usize) -> Sources {
     let members: Vec<String> = (0..members).map(|value| format!("MEMBER_{value} = {value}")).collect();
     let mut sources = Sources::default();

@@ -128,7 +128,6 @@ fn twenty() -> String {
 
 const TWENTY_BINDING: &str = "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [\"t00.data\"]\n";
 
-/// Pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -203,7 +202,6 @@ fn documents(name: &str, document: &str, binding: &str) -> Sources {
     sources
 }
 
-/// Returns the emitted module with a test that compares the sizes of each type.
 fn module(sources: &Sources, name: &str) -> String {
     let code = generate(sources, &Options::module(name));
     assert!(!code.has_errors(), "{:?}", code.diagnostics);

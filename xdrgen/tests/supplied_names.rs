@@ -17,7 +17,6 @@ fn options() -> Options {
     Options::module("out")
 }
 
-/// The module of valid documents.
 #[track_caller]
 fn module(documents: &[&str], options: &Options) -> Module {
     let sources = sources(documents);
@@ -26,7 +25,6 @@ fn module(documents: &[&str], options: &Options) -> Module {
     module
 }
 
-/// The findings as text, and their codes.
 fn findings(text: &str, options: &Options) -> (Vec<&'static str>, String) {
     let sources = sources(&[text]);
     let Generated { diagnostics, .. } = generate(&sources, options);

@@ -8,11 +8,10 @@ use std::fmt::{Display, Write};
 
 use crate::source::SourceId;
 
-/// Maximum length of a line in bytes.
+/// Lines with more bytes are broken where possible. The margin does not count.
 const WIDTH: usize = 89;
 const INDENT: &str = "    ";
 
-/// A possible line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Break {
     /// After an opening bracket.
@@ -29,7 +28,6 @@ enum Break {
     Dot,
 }
 
-/// The names that the emitted text uses.
 #[derive(Debug, Default)]
 pub(super) struct Used {
     /// Names of the runtime and of `alloc` without their paths.
@@ -55,7 +53,6 @@ pub(super) struct Code {
     margin: usize,
     /// The start of the current line in `out`, after the margin.
     line: usize,
-    /// The positions of possible breaks.
     breaks: Vec<(usize, Break)>,
     pub(super) used: Used,
 }
@@ -126,7 +123,6 @@ impl Code {
         self
     }
 
-    /// Ends the line, and breaks it if it is too long.
     pub(super) fn end(&mut self) {
         self.break_line();
         self.out.push('\n');
@@ -143,14 +139,13 @@ impl Code {
         self.begin().add(parts).push("\n");
     }
 
-    /// Writes lines without possible breaks.
     pub(super) fn lines(&mut self, text: &str) {
         for line in text.lines() {
             if line.is_empty() { self.out.push('\n') } else { self.line([line]) }
         }
     }
 
-    /// Adds an empty line before the next item, unless the item begins the text or a block.
+    /// Separates the next item from the previous item by an empty line.
     pub(super) fn apart(&mut self) {
         if !(self.out.is_empty() || self.out.ends_with("{\n") || self.out.ends_with("\n\n")) {
             self.out.push('\n');
@@ -169,7 +164,6 @@ impl Code {
         }
     }
 
-    /// Writes lines with more indentation.
     pub(super) fn deeper(&mut self, levels: usize, body: impl FnOnce(&mut Code)) {
         self.indent += levels;
         body(self);
@@ -218,13 +212,11 @@ impl Code {
         self.note(Break::Dot).push(text)
     }
 
-    /// Appends the output of a function.
     pub(super) fn then(&mut self, write: impl FnOnce(&mut Code)) -> &mut Self {
         write(self);
         self
     }
 
-    /// Writes an attribute with arguments on its own line.
     pub(super) fn attribute<'p>(&mut self, name: &str, arguments: impl IntoIterator<Item = &'p str>) {
         self.begin().add(["#[", name]).open("(");
         for argument in arguments {
@@ -249,7 +241,7 @@ impl Code {
     /// Ends an arm of a `match`, whose body begins at `body`. A body that does not fit gets braces and
     /// separate lines.
     pub(super) fn end_arm(&mut self, body: usize) {
-        // The comma may exceed the line length.
+        // The comma does not count towards the line length.
         if self.column() <= WIDTH {
             self.push(",\n");
             return;
@@ -277,7 +269,6 @@ impl Code {
         self.begin()
     }
 
-    /// Breaks the line if it is too long.
     fn break_line(&mut self) {
         if self.column() > WIDTH && !self.breaks.is_empty() {
             let begin = self.line + self.indent * INDENT.len();
@@ -363,7 +354,6 @@ enum Piece<'t> {
     List(Vec<Vec<Piece<'t>>>, bool),
     /// The space after an attribute.
     Attribute,
-    /// The position before a dot.
     Dot,
 }
 
@@ -382,7 +372,7 @@ fn width(part: &[Piece<'_>]) -> usize {
 /// Breaks the text of a line at its possible breaks.
 struct Cutter<'t> {
     text: &'t str,
-    /// The start of the text; positions are relative to it.
+    /// The position of `text` in the output. `breaks` also has positions in the output.
     begin: usize,
     /// The number of consumed bytes.
     at: usize,

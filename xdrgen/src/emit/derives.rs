@@ -1,5 +1,4 @@
-//! Additional derives (serde, arbitrary and others), and the attributes by which serde and arbitrary
-//! enforce bounds.
+//! Additional derives (serde, arbitrary and others), and the attributes that serde and arbitrary need.
 
 use super::code::Code;
 use super::types::{Placement, field_attribute};
@@ -19,7 +18,6 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// Returns the known derive of this name, if any.
     pub(crate) fn named(name: &str) -> Option<Known> {
         [Known::Serde, Known::Arbitrary].into_iter().find(|known| known.name() == name)
     }
@@ -33,7 +31,6 @@ impl Known {
         }
     }
 
-    /// Returns the description of the feature.
     pub(crate) fn purpose(self) -> &'static str {
         match self {
             Known::Serde => "every type can be serialized with [serde](https://serde.rs).",
@@ -92,7 +89,6 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the attributes of a field for additional derives.
     pub(super) fn field_hints(&self, field: &Field, placement: Placement, code: &mut Code) {
         if self.knows(Known::Serde)
             && let Some(shape) = self.shape(&field.ty, field.max.as_ref())
@@ -110,8 +106,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the attributes of an arm for additional derives. arbitrary skips an arm that no
-    /// discriminant selects.
+    /// Writes an attribute by which arbitrary skips an arm that no discriminant selects.
     pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
         if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
             self.attribute(Known::Arbitrary, Placement::Alone, code, |code| _ = code.push("skip"));
@@ -166,7 +161,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the form that serde uses for a type, if it differs from the default form.
+    /// Returns the `serde_as` type for a type; `None` if serde uses its default form.
     fn shape(&self, ty: &Type, max: Option<&Bound>) -> Option<String> {
         let shapes = format!("{}::xdr::serde_as", self.runtime);
         let inner = |of: &Type| self.shape(of, None).unwrap_or_else(|| format!("{shapes}::Same"));
@@ -195,7 +190,6 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns a type with its aliases resolved.
     fn resolve_alias<'t>(&'t self, ty: &'t Type) -> &'t Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {
@@ -214,7 +208,6 @@ impl Emitter<'_> {
         self.derives.iter().any(|derive| Known::named(derive) == Some(wanted))
     }
 
-    /// Writes an attribute of a derive that names a function or a form.
     fn hint(&self, of: Known, placement: Placement, code: &mut Code, with: impl FnOnce(&mut Code)) {
         self.attribute(of, placement, code, |code| with(code.push("with = ")));
     }

@@ -3,10 +3,8 @@
 use super::code::Code;
 use crate::ir::Docs;
 
-/// The documentation of an item, line by line.
 pub(super) struct Lines<'c> {
     code: &'c mut Code,
-    /// The offset of the first line.
     begin: usize,
 }
 
@@ -27,7 +25,6 @@ impl<'c> Lines<'c> {
         }
     }
 
-    /// Adds a line that `add` writes.
     fn with(&mut self, add: impl FnOnce(&mut String)) {
         self.code.begin();
         self.code.push("/// ");
@@ -59,7 +56,7 @@ pub(super) fn part(comments: &[String], declaration: &str, lines: &mut Lines<'_>
     lines.with(|out| code(declaration, out));
 }
 
-/// Writes each comment as a paragraph.
+/// Writes each comment that is not empty: prose as a paragraph, other text in a fenced block.
 pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     for comment in comments.iter().filter(|comment| !comment.trim().is_empty()) {
         lines.part();
@@ -71,7 +68,6 @@ pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     }
 }
 
-/// Writes verbatim text in a fenced block.
 fn fenced(text: &str, lines: &mut Lines<'_>) {
     let mut fence = "```".to_owned();
     while text.as_bytes().contains(&b'`') && text.contains(&fence) {

@@ -9,15 +9,12 @@ use crate::source::SourceId;
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) source: SourceId,
-    /// The module's name.
     pub(crate) ident: String,
     /// The name of the document or namespace, as shown in files.
     pub(crate) name: String,
-    /// The items in order.
     pub(crate) items: Vec<Item>,
 }
 
-/// Returns the items of each document in order.
 pub(crate) fn items_by_source(module: &Module) -> HashMap<SourceId, Vec<Item>> {
     let mut items: HashMap<SourceId, Vec<Item>> = HashMap::default();
     for item in &module.order {
@@ -32,7 +29,6 @@ pub(crate) fn items_by_source(module: &Module) -> HashMap<SourceId, Vec<Item>> {
 }
 
 impl Emitter<'_> {
-    /// Returns the document of a source, if it has a module.
     pub(super) fn home(&self, source: SourceId) -> Option<&Document> {
         self.homes.get(&source).and_then(|at| self.documents.get(*at))
     }

@@ -10,11 +10,8 @@ use super::{Emitter, Known};
 use crate::ir::Item;
 use crate::options::{Manifest, Package};
 
-/// The contents of a file's header.
 pub(crate) struct Head {
-    /// The documents' names.
     pub(crate) documents: String,
-    /// The command that generates the file.
     pub(crate) command: String,
 }
 
@@ -28,7 +25,6 @@ struct ModuleHead<'a> {
 #[template(path = "lib.rs.txt", escape = "none")]
 struct LibFile<'a> {
     docs: &'a [String],
-    /// The features that need the standard library.
     std_features: &'a [&'a str],
 }
 
@@ -38,7 +34,6 @@ struct ManifestFile<'a> {
     head: &'a [String],
     package: &'a Package,
     rust_version: &'a str,
-    /// Features, each with the dependency of the same name.
     features: &'a [(&'static str, &'static str)],
     runtime: &'a str,
 }
@@ -51,7 +46,6 @@ fn rendered(template: &impl Template) -> String {
     template.render().unwrap_or_default()
 }
 
-/// The files of a run, and the contents of their headers.
 pub(crate) struct Files<'e> {
     pub(crate) emitter: &'e Emitter<'e>,
     pub(crate) head: Head,
@@ -94,7 +88,6 @@ impl Files<'_> {
         files
     }
 
-    /// Returns the manifest and the source files of a crate.
     pub(crate) fn package(&self, package: &Package) -> Vec<(PathBuf, String)> {
         let head = self.lines("# ", &self.head.documents);
         let (features, runtime) = (self.features(package), runtime(package));
@@ -119,7 +112,6 @@ impl Files<'_> {
         all
     }
 
-    /// Returns a file with only its header.
     fn file(&self, documents: &str) -> Code {
         Code::after(rendered(&ModuleHead { head: &self.lines("// ", documents) }))
     }
@@ -148,7 +140,7 @@ fn needs_std(feature: &str) -> bool {
     feature == Known::Arbitrary.name()
 }
 
-/// Returns the dependency on the runtime.
+/// Returns the line of the manifest for the dependency on the runtime.
 fn runtime(package: &Package) -> String {
     let version = env!("CARGO_PKG_VERSION");
     match &package.manifest {
@@ -209,7 +201,6 @@ impl Emitter<'_> {
         }
     }
 
-    /// Inserts `use` lines for the names that the items after `begin` use.
     fn imports(&self, begin: usize, code: &mut Code) {
         let (mut used, mut lines) = code.imports();
         for (path, name) in [("alloc::boxed", "Box"), ("alloc::vec", "Vec")] {
@@ -225,7 +216,6 @@ impl Emitter<'_> {
     }
 }
 
-/// Writes a `use` of names of one module.
 fn use_line<'n>(module: &str, names: impl IntoIterator<Item = &'n str>, code: &mut Code) {
     let names: Vec<&str> = names.into_iter().collect();
     match names.as_slice() {

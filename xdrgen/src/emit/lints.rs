@@ -30,7 +30,6 @@ impl Emitter<'_> {
         allow(&lints, code);
     }
 
-    /// Allows the lint that the name of a constant violates.
     pub(super) fn allow_const(&self, ident: &str, code: &mut Code) {
         allow(&[(self.names == Names::Verbatim && !is(ident, upper), "non_upper_case_globals")], code);
     }

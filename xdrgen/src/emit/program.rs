@@ -16,9 +16,7 @@ use crate::sizes::messages as sizes;
 /// Maximum number of procedures in a dispatcher that is short enough for Clippy.
 const MANY: usize = 10;
 
-/// The `# Errors` section of a client method.
 const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure status of the protocol is part of the result.";
-/// The `# Errors` section of a handler method.
 const HANDLER_REFUSES: &str =
     "Returns an error if the call itself fails. A failure status of the protocol is part of the result.";
 
@@ -62,7 +60,6 @@ impl Emitter<'_> {
         code.line(["use ", &self.runtime, "::program::{self", answer, borrowed, "};"]);
     }
 
-    /// Writes a type for each procedure.
     fn procedures(&self, version: &Version, code: &mut Code) {
         code.apart();
         code.line(["/// A type for each procedure."]);
@@ -133,7 +130,6 @@ impl Emitter<'_> {
         });
     }
 
-    /// Writes the parameter for the arguments of a procedure, if it has any.
     fn args(&self, procedure: &Procedure, reference: &str, code: &mut Code) {
         if procedure.arguments != Type::Void {
             let parameter = code.comma().add([&procedure.parameter, ": ", reference]);
@@ -148,8 +144,8 @@ impl Emitter<'_> {
             if self.is_borrowed() { " A reply owns its message; `get` returns the result." } else { "" },
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
-        // The bound `Caller` is on the methods, and `CallFuture` has no bounds. A call without a binding then
-        // causes one error, with the notes of the trait.
+        // The bound `Caller` is on the methods, and `CallFuture` has no bounds. If the program has no
+        // binding, a call then causes a single compile error, with the notes of the trait.
         code.line(["impl<C> Client<C> {"]);
         code.block(|code| {
             version.procedures.iter().for_each(|procedure| self.client_method(version, procedure, code));
@@ -283,7 +279,6 @@ impl<H: Handler> program::Service for Server<H> {{
         (longest.saturating_add(MAX_HEADERS) > MAX_TRANSFER).then_some(longest)
     }
 
-    /// Writes the body of a dispatcher.
     fn dispatch(&self, version: &Version, code: &mut Code) {
         let null = has_no_null(version);
         if self.is_borrowed() && !version.procedures.is_empty() {
@@ -311,7 +306,6 @@ impl<H: Handler> program::Service for Server<H> {{
     }
 }
 
-/// Writes the type that represents a version.
 fn marker(program: &Program, version: &Version, code: &mut Code) {
     code.apart();
     let title =
@@ -353,26 +347,22 @@ fn unit_struct(name: &str, code: &mut Code) {
     code.line(["pub struct ", name, ";"]);
 }
 
-/// Writes the head of an implementation of a trait.
 fn implementation(name: &str, target: &str, code: &mut Code) {
     code.apart();
     code.begin().add(["impl ", name]);
     code.end_impl(|code| _ = code.push(target));
 }
 
-/// Writes an associated constant.
 fn constant(name: &str, value: impl Display, code: &mut Code) {
     code.begin().add(["const ", name, " = "]).show(value).push(";").end();
 }
 
-/// Writes an associated constant that is a slice.
 fn slice(name: &str, elements: impl Iterator<Item = String>, code: &mut Code) {
     code.begin().add(["const ", name, " = "]).open("&[");
     elements.for_each(|element| _ = code.comma().push(&element));
     code.close_list("];").end();
 }
 
-/// Writes the dispatch of one procedure.
 fn call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     let body = code.len();
@@ -385,7 +375,6 @@ fn call(procedure: &Procedure, code: &mut Code) {
     code.close_list(")").close_list(")").dot(".await").end_arm(body);
 }
 
-/// Writes the dispatch of one procedure in borrowed output.
 fn borrowed_call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     code.push("{\n").block(|code| {
@@ -400,7 +389,6 @@ fn borrowed_call(procedure: &Procedure, code: &mut Code) {
     });
 }
 
-/// Writes the documentation of a client's or a handler's method.
 fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     let mut lines = Lines::new(code);
     docs::part(&procedure.docs.comments, &procedure.docs.declaration, &mut lines);
@@ -420,7 +408,6 @@ fn is_null(procedure: &Procedure) -> bool {
     procedure.number == 0 && procedure.arguments == Type::Void && procedure.result == Type::Void
 }
 
-/// Writes a sum over the arguments.
 fn sum(sum: &Sum, code: &mut Code) {
     let fields = sum.fields.iter().map(|field| {
         let path = format!("args.{}", field.idents.join("."));

@@ -9,7 +9,6 @@ use crate::namespace::last;
 /// The path of the runtime that the derives use by default.
 const OWN_PATH: &str = "::rpcrdma_runtime";
 
-/// The placement of an attribute.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Placement {
     /// On its own line.
@@ -95,7 +94,6 @@ impl Emitter<'_> {
         conversion(parameter(ty), name, held, "value.0", code);
     }
 
-    /// Writes the `#[xdr(...)]` of a type, if it has options.
     fn container_attribute(&self, ty: &TypeDef, union: Option<&str>, code: &mut Code) {
         let own = Some(self.runtime.as_str()).filter(|path| *path != OWN_PATH);
         let arguments = [("union = ", union), ("crate = ", own)];
@@ -116,9 +114,8 @@ impl Emitter<'_> {
         code.close(")]").end();
     }
 
-    /// Writes the attributes of a field: those of its encoding, and those of additional derives.
     fn field_attributes(&self, field: &Field, placement: Placement, code: &mut Code) {
-        // The types of borrowed arrays include these properties.
+        // The type of a borrowed array includes its bound and its list form.
         let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
         let says = |holds: bool, attribute: &str, code: &mut Code| {
             if holds {
@@ -225,7 +222,6 @@ impl Emitter<'_> {
         code.close(")]").end();
     }
 
-    /// Writes a label as a value.
     pub(super) fn label(&self, label: &Label, code: &mut Code) {
         match label {
             Label::Number(value) => _ = code.show(value),
@@ -248,7 +244,6 @@ impl Emitter<'_> {
     }
 }
 
-/// Writes a conversion by `From`.
 fn conversion(
     lifetime: &str,
     from: impl Fn(&mut Code),

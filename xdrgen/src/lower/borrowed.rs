@@ -1,4 +1,4 @@
-//! Borrowed output: finds the types with a lifetime, and omits eligible items.
+//! Borrowed output: finds the types with a lifetime, and omits bindings with eligible items.
 
 use crate::binding::Binding;
 use crate::diag::{BindingKind, Found};

@@ -5,14 +5,14 @@ use crate::hash::HashSet;
 use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
 use crate::sizes::layout::Layouts;
 
-/// Bounded opaque data of at most this many bytes is stored in place.
+/// Opaque data with a bound of at most this many bytes is stored in place, unless it is eligible.
 const SMALL: u32 = 128;
 /// A type of at most this many bytes is `Copy` if all of its parts are. Counts bytes in memory for borrowed
 /// output, otherwise bytes on the wire.
 const COPIED: u64 = 128;
 /// Maximum length of an array that implements `Default` in Rust.
 const DEFAULT_ARRAY: u32 = 32;
-/// A union is uneven if its largest arm exceeds the next by at least this many bytes of memory.
+/// A union is uneven if its largest arm exceeds the second largest by at least this many bytes of memory.
 const UNEVEN: u64 = 160;
 
 /// Stores small opaque data in place, unless it is eligible: eligible data shares the message's memory.
@@ -50,8 +50,8 @@ fn shared(module: &Module) -> HashSet<TypeId> {
 
 // ---- recursion
 
-/// Moves recursive values to the heap. Every remaining cycle contains optional data, a union's arm or an
-/// array. Optional data and payloads get a box; an array needs none.
+/// Moves recursive values to the heap. In a valid protocol, every cycle contains optional data, a union's arm
+/// or an array. Optional data and payloads get a box; an array needs none.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
@@ -72,7 +72,6 @@ pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     }
 }
 
-/// Returns, for each type, whether the type is a typedef of a counted array.
 fn array_names(module: &Module, graph: &Graph) -> Vec<bool> {
     graph.solve(false, |id, arrays| {
         matches!(module.get(id).map(|ty| &ty.body), Some(Body::Alias(of)) if is_array(of, arrays))
@@ -109,7 +108,6 @@ fn box_optional(ty: &mut Type, is_on_cycle: &dyn Fn(&Type) -> bool) {
 
 /// Decides which traits each type derives. The graph must contain all uses.
 pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
-    // A borrowing type has the size of its references.
     let is_small: Vec<bool> = match module.data {
         Data::Borrowed => Memory::of(module, held).of_types.into_iter().map(|size| size <= COPIED).collect(),
         Data::Bytes => {
@@ -246,7 +244,6 @@ impl Held {
     }
 }
 
-/// Finds unions with one arm that needs much more memory than the others.
 pub(crate) fn find_uneven_unions(module: &mut Module, held: &Held) {
     let memory = Memory::of(module, held);
     for ty in &mut module.types {

@@ -42,7 +42,6 @@ pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     wrap_procedures(module, naming, &element);
 }
 
-/// Adds the element type of a node.
 fn add_element(module: &mut Module, node: TypeId, naming: &mut Naming<'_>) -> Option<TypeId> {
     let id = TypeId(module.types.len());
     let mut element = module.get(node)?.clone();
@@ -115,7 +114,6 @@ fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn F
     }
 }
 
-/// Returns true if the last field of a struct links to the struct.
 fn is_node(module: &Module, id: TypeId) -> bool {
     let Some(TypeDef { body: Body::Struct(fields), .. }) = module.get(id) else { return false };
     fields.last().is_some_and(|last| links_to(module, &last.ty, id))

@@ -31,13 +31,13 @@ const RESERVED: &[&str] = &[
 /// Further names with a special meaning in borrowed output.
 const RESERVED_BORROWED: &[&str] = &["ArrayRef", "BoxRef", "ListRef", "OpaqueRef", "StringRef"];
 
-/// Types that a version's module defines, or uses without a path: they cannot be names of versions.
+/// Names that a version's module defines, or uses without a path. A version cannot have these names.
 const IN_VERSION: &[&str] = &[
     "Box", "C", "Client", "Err", "Future", "H", "Handler", "None", "Ok", "Option", "Proc", "Result", "Send",
     "Server", "Some", "Sync", "Vec",
 ];
 
-/// Crates visible in the module of a version, in emitted code or in the output of derives.
+/// Crates that emitted code or the output of derives refers to. A version's module cannot have these names.
 const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 
 /// Types that the procedures' module uses without a path: they cannot be names of procedures.
@@ -46,12 +46,10 @@ const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 /// Parameters of methods: they cannot be names of arguments.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
-/// Assigns the names of definitions.
 pub(super) struct Naming<'f> {
     pub(super) names: Names,
     data: Data,
     found: &'f mut Found,
-    /// The names in use in each namespace.
     scopes: HashMap<String, Scope>,
 }
 
@@ -68,7 +66,6 @@ impl<'f> Naming<'f> {
         Naming { names, data, found, scopes: HashMap::default() }
     }
 
-    /// Returns the names in use in the namespace of a name.
     fn scope(&mut self, name: &str) -> &mut Scope {
         let (names, data) = (self.names, self.data);
         self.scopes.entry(namespace::split(name).0.to_owned()).or_insert_with(|| Scope {
@@ -89,7 +86,6 @@ impl<'f> Naming<'f> {
         self.given(given, name, at)
     }
 
-    /// Returns a name, and reports it if a conflict changed it.
     fn given(&mut self, (ident, clash): (String, Option<String>), name: &str, at: Span) -> String {
         if let Some(other) = clash {
             let same = OutputKind::SameName { name: name.to_owned(), other, ident: ident.clone() };
@@ -125,8 +121,8 @@ impl<'f> Naming<'f> {
         self.scope(name).types.take(wanted, name).0
     }
 
-    /// Returns a version's name, with its program's name as a prefix if there is a conflict, and its
-    /// module.
+    /// Returns the names of a version's type and module. If there is a conflict, both begin with the
+    /// program's name.
     pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
         let names = self.names;
         let scope = self.scope(program);
@@ -160,13 +156,11 @@ impl<'f> Naming<'f> {
         named.unwrap_or_else(|| "args".to_owned())
     }
 
-    /// Returns the names that no procedure of a version may have.
     pub(super) fn for_procedures(&self) -> Taken {
         reserved(self.names).and(IN_PROCEDURES)
     }
 }
 
-/// Returns the names that are reserved in each scope.
 fn reserved(names: Names) -> Taken {
     match names {
         Names::Rust => Taken::default(),

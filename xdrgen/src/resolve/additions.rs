@@ -64,7 +64,7 @@ fn listed(names: &[String]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Returns the value of each member, if the value is a literal or follows from a literal.
+/// Returns the value of each member; `None` if the value depends on a name.
 fn numbered(body: &EnumBody) -> Vec<Option<i128>> {
     let mut next = Some(0_i128);
     let number = |member: &crate::ast::EnumMember| {

@@ -8,7 +8,6 @@ use crate::source::{SourceId, Span};
 /// Maximum number of files named in a help message.
 const NAMED: usize = 4;
 
-/// Lines that are only for C.
 #[derive(Default)]
 pub(crate) struct CLines<'a> {
     macros: HashMap<&'a str, Span>,
@@ -19,7 +18,7 @@ pub(crate) struct CLines<'a> {
 }
 
 impl<'a> CLines<'a> {
-    /// Stores a line that defines or includes names.
+    /// Stores a `#define` or `#include` line, and ignores other definitions.
     pub(crate) fn add(&mut self, definition: &'a Definition) {
         let DefinitionKind::PassThrough(text) = &definition.kind else { return };
         let Some(rest) = text.trim_start().strip_prefix('#') else { return };
@@ -40,19 +39,16 @@ impl<'a> CLines<'a> {
         }
     }
 
-    /// Stores the definitions of a document under false conditions.
     pub(crate) fn hide(&mut self, hidden: &'a [Hidden]) {
         for one in hidden {
             self.hidden.entry(&one.name.name).or_insert(one);
         }
     }
 
-    /// Returns true if a document includes other files.
     pub(crate) fn includes_files(&self, document: SourceId) -> bool {
         self.includes.contains_key(&document)
     }
 
-    /// Returns the possible origin of an undefined name, if any.
     pub(crate) fn origin(&self, name: &Identifier) -> Option<Origin> {
         if let Some(hidden) = self.hidden.get(name.name.as_str()) {
             return Some(Origin::Hidden((*hidden).clone()));

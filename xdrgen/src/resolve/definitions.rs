@@ -113,7 +113,6 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Adds a type without a body.
     pub(crate) fn new_type(&mut self, path: &str, docs: Docs) -> TypeId {
         self.hir.types.push(TypeDef { name: path.to_owned(), body: Body::Struct(Vec::new()), docs });
         TypeId(self.hir.types.len() - 1)
@@ -148,7 +147,6 @@ impl<'a> Resolver<'a> {
         !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
     }
 
-    /// Sets the body of a type and its position in the order.
     pub(crate) fn place(&mut self, id: TypeId, body: Option<Body>) {
         self.order.push((self.current, Item::Type(id)));
         if let (Some(ty), Some(body)) = (self.hir.types.get_mut(id.0), body) {
@@ -266,7 +264,6 @@ impl<'a> Resolver<'a> {
         Some(Type::Named(id))
     }
 
-    /// Resolves a specifier without a body.
     pub(crate) fn plain_specifier(&mut self, of: &TypeSpecifier) -> Option<Type> {
         match &of.kind {
             TypeSpecifierKind::Scalar(scalar) => Some(Type::Scalar(*scalar)),
@@ -313,8 +310,8 @@ impl<'a> Resolver<'a> {
         Some(Bound { value: bounded, constant: constant.cloned() })
     }
 
-    /// Reports a bound that is out of range. A constant is reported once, with the position of its
-    /// number.
+    /// Reports a bound that is out of range. A named value is reported once, with the position of its
+    /// definition.
     fn bad_bound(&mut self, value: &Value, number: i128) {
         let constant = match value {
             Value::Name(name) if !self.bad_bounds.insert(name.name.clone()) => return,

@@ -12,7 +12,6 @@ use crate::hir::{Body, Member};
 use crate::source::Span;
 use crate::source::narrow;
 
-/// The state after some members of an enum.
 #[derive(Default)]
 struct Members<'a> {
     /// The positions of names that have another meaning in the scope.

@@ -12,10 +12,8 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Hir, TypeDef, TypeId};
 use crate::source::{SourceId, Span, Trust};
 
-/// A name and its name space.
 type Name = (Space, String);
 
-/// A use of a name: the document, the definition, and the position.
 type Use<'a> = (&'a Document<'a>, &'a Definition, Span);
 
 struct Omission<'a> {
@@ -26,7 +24,6 @@ struct Omission<'a> {
     found: Vec<Diagnostic>,
     /// The findings about other definitions.
     kept: Vec<Diagnostic>,
-    /// Names whose definitions are omitted.
     omitted_names: HashSet<Name>,
     /// Omitted names whose uses are not processed yet.
     pending: Vec<Name>,
@@ -35,9 +32,8 @@ struct Omission<'a> {
     places: HashMap<SourceId, Vec<&'a Definition>>,
 }
 
-/// Omits the definitions with tolerated errors, and all their dependents. A program keeps its valid
-/// procedures. Adds findings about undefined names, and returns true if the remaining definitions are
-/// complete.
+/// Omits definitions with tolerated errors, then their dependents. A program keeps its valid procedures. Adds
+/// findings about undefined names, and returns true if the remaining definitions are complete.
 pub(super) fn omit(
     hir: &mut Hir,
     scope: &Scope<'_>,
@@ -111,7 +107,7 @@ impl<'a> Omission<'a> {
                 used.values.into_iter().for_each(|name| add(Space::Value, name));
             }
             let mut sorted: Vec<&Definition> = document.specification.definitions.iter().collect();
-            // A supplied definition has the position of its use, within the definition that uses it.
+            // A supplied definition can have the position of a use, within the definition that uses it.
             sorted.sort_by_key(|definition| (definition.span.start, std::cmp::Reverse(definition.span.end)));
             places.insert(document.id, sorted);
         }
@@ -132,7 +128,7 @@ impl<'a> Omission<'a> {
         self.known.keep_going || self.is_erratum(trust, missing)
     }
 
-    /// Returns true if an error becomes a warning, since the published document cannot be corrected.
+    /// Returns true if an error can become a warning, since the published document cannot be corrected.
     fn is_erratum(&self, trust: Trust, missing: Option<&Name>) -> bool {
         match trust {
             Trust::Example => true,
@@ -155,7 +151,8 @@ impl<'a> Omission<'a> {
             (_, true) => OmittedPart::Procedure,
             (_, false) => OmittedPart::Definition,
         };
-        // With `--keep-going` alone, the finding remains an error.
+        // If only `--keep-going` tolerates an error, the error remains one, unless it is a use of an omitted
+        // name.
         let follows = missing.is_some_and(|name| self.omitted_names.contains(name));
         let severity = if !breaks_program && (self.is_erratum(document.trust, missing) || follows) {
             Severity::Warning
@@ -209,7 +206,6 @@ impl<'a> Omission<'a> {
         }
     }
 
-    /// Returns true if a name is defined and not omitted.
     fn is_defined(&self, (space, name): &Name) -> bool {
         self.scope
             .definition_of(*space, name)
@@ -217,7 +213,6 @@ impl<'a> Omission<'a> {
             .is_some_and(|definition| !self.is_omitted(definition))
     }
 
-    /// Returns the document and the definition at a position, if any.
     fn definition(
         &self,
         documents: &'a [Document<'a>],
@@ -257,7 +252,8 @@ impl<'a> Omission<'a> {
         let is_type_omitted = |ty: &TypeDef| is_omitted(ty.docs.span, ty.name.split('.').next());
         let mut types: HashSet<TypeId> =
             hir.typed().filter(|(_, ty)| is_type_omitted(ty)).map(|(id, _)| id).collect();
-        // A program also defines the types for several arguments of its procedures.
+        // Types for the arguments and results of procedures have no definition of their own, but can depend
+        // on omitted types.
         let mut more = true;
         while more {
             let lacks = |id: &TypeId| types.contains(id);

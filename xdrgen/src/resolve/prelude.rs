@@ -1,6 +1,6 @@
 //! The prelude: names that documents use without defining them, from system headers or the RFCs on RPC.
 //!
-//! A run uses only the prelude names that its documents do not define. Names of integers are mapped
+//! A run uses only the prelude names that its documents do not define. Names of scalar types are mapped
 //! directly. The other names are defined by XDR text, and emitted like definitions of a document.
 
 use crate::ast::Definition;
@@ -104,7 +104,6 @@ pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     })
 }
 
-/// Returns the value of a built-in name; `None` for other names.
 pub(crate) fn built_in(name: &str) -> Option<i128> {
     match name {
         "TRUE" | "true" => Some(1),
@@ -131,7 +130,7 @@ impl Prelude {
     }
 }
 
-/// Returns the name that a definition defines: the last word before its body.
+/// Returns the name that a definition defines: the last word before the first bracket, `=` or `;`.
 fn name_of(definition: &'static str) -> Option<&'static str> {
     definition.split(['{', '=', ';', '<', '[']).next()?.split_ascii_whitespace().next_back()
 }

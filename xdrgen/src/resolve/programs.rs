@@ -9,7 +9,7 @@ use crate::hash::HashMap;
 use crate::hir::{Body, Docs, Field, Procedure, Program, Type, Version};
 use crate::source::Span;
 
-/// The numbers and names in one scope.
+/// The names and numbers so far of a program's versions or of a version's procedures.
 #[derive(Default)]
 struct Seen<'a> {
     names: HashMap<&'a str, Span>,
@@ -142,7 +142,6 @@ impl<'a> Resolver<'a> {
         Some(self.own_type(version, procedure, "args", comment, body))
     }
 
-    /// Adds a type for a procedure's arguments or its result.
     fn own_type(
         &mut self,
         version: &VersionDef,
@@ -159,7 +158,6 @@ impl<'a> Resolver<'a> {
         Type::Named(id)
     }
 
-    /// Resolves the number of a program, a version or a procedure.
     fn number(&mut self, value: &Value) -> Option<u32> {
         let number = self.eval(value)?;
         let fits = u32::try_from(number).ok();
@@ -194,7 +192,6 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns the documentation of a procedure, or of its argument or result type.
 fn of_procedure(procedure: &ProcedureDef, comments: Vec<String>) -> Docs {
     Docs { comments, section: None, declaration: text::procedure(procedure), span: procedure.name.span }
 }

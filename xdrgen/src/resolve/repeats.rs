@@ -5,7 +5,6 @@ use super::text;
 use crate::ast::{Definition, Value};
 use crate::hash::HashMap;
 
-/// The texts of compared definitions.
 #[derive(Default)]
 pub(crate) struct Repeats {
     /// The canonical texts of definitions, cached for repeated comparisons.

@@ -18,12 +18,11 @@ use crate::namespace::split;
 use crate::similarity::{distance, is_slip, near, nearest};
 use crate::source::{SourceId, Span, Trust, narrow};
 
-/// A named value: a constant, or a member of an enum.
+/// A named value: a constant, a member of an enum, or the number of a program, a version or a procedure.
 #[derive(Clone, Copy)]
 pub(crate) struct Named<'a> {
     pub(crate) span: Span,
     pub(crate) source: ValueSource<'a>,
-    /// True if the value is the number of a program, a version or a procedure.
     pub(crate) of_program: bool,
 }
 
@@ -47,14 +46,11 @@ pub(crate) struct Scope<'a> {
     omitted: HashSet<&'a str>,
     /// The trust in each document. Errata in published documents are corrected.
     trust: HashMap<SourceId, Trust>,
-    /// Names that exist in Rust.
     pub(crate) externs: Option<&'a BTreeMap<String, String>>,
-    /// The lines of documents that are only for C.
     pub(crate) c_lines: CLines<'a>,
     /// Redefinitions in later documents, in order.
     again: HashMap<&'a str, Vec<&'a Definition>>,
     repeats: Repeats,
-    /// The number of similarity searches so far.
     looked: Cell<usize>,
 }
 
@@ -102,7 +98,7 @@ impl<'a> Scope<'a> {
         scope
     }
 
-    /// Returns an undefined type name, with the probable intent or a possible origin.
+    /// Returns the finding about an undefined type name, with the probable intent or a possible origin.
     pub(crate) fn missing_type(&self, name: &Identifier) -> Unresolved {
         let text = name.name.as_str();
         let elsewhere = || FOREIGN_TYPES.iter().find(|(other, _)| text.eq_ignore_ascii_case(other));
@@ -119,7 +115,6 @@ impl<'a> Scope<'a> {
         self.missing(Space::Type, name, reason)
     }
 
-    /// Returns an undefined name of a constant, with a similar name or a possible origin.
     pub(crate) fn missing_value(&self, name: &Identifier) -> Unresolved {
         let near = self.value_like(&name.name).map(str::to_owned);
         self.missing(Space::Value, name, near.map_or(Reason::Unknown, Reason::Like))
@@ -130,7 +125,6 @@ impl<'a> Scope<'a> {
         Unresolved { origin, ..Unresolved::new(space, name.clone(), reason) }
     }
 
-    /// Returns the position of a name in its definition, if the name is defined.
     pub(crate) fn definition_of(&self, space: Space, name: &str) -> Option<Span> {
         match space {
             Space::Type => self.types.get(name).map(|ty| place(ty)),
@@ -165,7 +159,6 @@ impl<'a> Scope<'a> {
         near.all(|other| other == first).then_some(first)
     }
 
-    /// Returns true if a document defines a name.
     fn stands_in(&self, name: &str, document: SourceId) -> bool {
         let ty = self.types.get(name).map(|definition| definition.span.source);
         ty == Some(document) || self.values.get(name).is_some_and(|value| value.span.source == document)
@@ -245,7 +238,6 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns the largest number of redefinitions of a name in later documents.
     pub(crate) fn stages(&self) -> usize {
         self.again.values().map(Vec::len).max().unwrap_or(0)
     }
@@ -357,7 +349,6 @@ impl<'a> Scope<'a> {
         self.types.keys().copied()
     }
 
-    /// Returns the names of all constants and members.
     pub(crate) fn value_names(&self) -> impl Iterator<Item = &'a str> {
         self.values.keys().copied()
     }
@@ -376,14 +367,12 @@ impl<'a> Scope<'a> {
         near.flatten().filter(|near| !others || distance(&name.name, near) * 5 <= length)
     }
 
-    /// Returns the name of a constant or member that is most similar to `name`, if any.
     pub(crate) fn value_like(&self, name: &str) -> Option<&'a str> {
         let constants = ["TRUE", "FALSE"].into_iter().filter(|_| name.len() > 2);
         let like = || nearest(name, self.values.keys().copied()).or_else(|| near(name, 1, constants));
         self.may_look().then(like).flatten()
     }
 
-    /// Returns the candidate that is most similar to `name`, if any.
     pub(crate) fn like<'c>(&self, name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
         self.may_look().then(|| nearest(name, candidates)).flatten()
     }
@@ -395,12 +384,10 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns the position of a definition's name.
 fn place(definition: &Definition) -> Span {
     defined_name(definition).map_or(definition.span, |name| name.span)
 }
 
-/// Returns the finding about a name that is already in use.
 fn redefinition(Identifier { name, span }: &Identifier, first: Span, how: Redefinition) -> Diagnostic {
     MeaningKind::Redefinition { name: name.clone(), first, how }.at(*span)
 }
@@ -410,7 +397,8 @@ fn is_within(place: Span, around: Span) -> bool {
 }
 
 /// Maps each repeated definition of a type in one published document to the preferred definition. Prefers
-/// definitions without undefined names, then the definition with the most parts, then the last.
+/// definitions without undefined names, then, if all are of one kind, those with the most parts, then the
+/// last.
 fn better<'a>(
     documents: &[Document<'a>],
     known: &Known<'_>,

@@ -1,8 +1,8 @@
 //! Supplies definitions of names that a run uses but does not define, from macros, the command line and
 //! the prelude.
 //!
-//! A definition in a document takes precedence. A supplied definition is appended to the document that
-//! first uses it, with the position of that use.
+//! A definition in a document takes precedence. A supplied definition is appended to the document that first
+//! uses it, with the position of its macro or of that use.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +15,9 @@ use crate::hash::HashMap;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
-/// The external definitions.
+/// The definitions outside of documents, and options of resolution.
 pub(crate) struct Known<'a> {
-    /// Names that are defined outside of all documents. No types of these names are supplied.
+    /// Existing Rust types by their names in documents. No types of these names are supplied.
     pub(crate) externs: &'a BTreeMap<String, String>,
     /// Names in the form of `-D`: `NAME` or `NAME=VALUE`.
     pub(crate) defined: &'a BTreeSet<String>,
@@ -35,7 +35,6 @@ impl Known<'_> {
         self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Returns true if the name of a value has a predefined meaning.
     pub(crate) fn is_value(&self, name: &str) -> bool {
         prelude::built_in(name).is_some()
     }
@@ -62,7 +61,6 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
 struct Supplier<'a> {
     known: &'a Known<'a>,
     macros: Macros,
-    /// Initialized on the first lookup of an undefined name.
     prelude: OnceCell<Prelude>,
     defined: Defined,
 }
@@ -138,7 +136,7 @@ struct Macro {
 /// The macros of a run that are not constants, and the numbers that their bodies may refer to.
 #[derive(Default)]
 struct Macros {
-    /// `None` if a name has several definitions, which depend on C's conditions.
+    /// `None` if the definitions of a name differ, since C's conditions select one.
     macros: HashMap<String, Option<Macro>>,
     numbers: HashMap<String, i128>,
     /// The computed values. `None` during the computation, or if the value is invalid.

@@ -95,7 +95,6 @@ fn written(declaration: &Declaration, bodies: bool) -> String {
     format!("{}{blank}{star}{name}{size}", specifier(kind, bodies))
 }
 
-/// Returns a procedure in XDR.
 pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
     let result = procedure.result.as_ref().map_or_else(|| "void".to_owned(), declaration);
     let arguments: Vec<String> = procedure.arguments.iter().map(declaration).collect();

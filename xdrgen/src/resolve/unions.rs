@@ -23,7 +23,7 @@ impl<'a> Resolver<'a> {
         let count = body.arms.len() + usize::from(body.default.is_some());
         let mut seen = crate::hash::with_room(count);
         let mut arms = Vec::with_capacity(count);
-        // The intended value of an invalid label is unknown, so this value may seem to have no arm.
+        // After an invalid label, values that seem to have no arm are not reported.
         let mut has_all_labels = true;
         for case in &body.arms {
             let labels = self.labels(case, kind, &mut seen);
@@ -48,8 +48,8 @@ impl<'a> Resolver<'a> {
         Some(Body::Union(Union { at, discriminant_name, discriminant, arms, has_all_labels }))
     }
 
-    /// Returns the type that selects the arm. A nonstandard type becomes the integer with the same
-    /// encoding.
+    /// Returns the selector for a discriminant's type. A nonstandard type becomes the integer type with the
+    /// same encoding, and is reported.
     fn selector(&mut self, ty: &mut Type, span: Span) -> Option<Selector> {
         let resolved = self.hir.resolve_alias(ty);
         let Type::Scalar(of) = *resolved else { return self.hir.selector(resolved) };
@@ -168,7 +168,6 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns the first values of an enum.
 fn values_of(members: &[Member]) -> Excerpt<(String, i32)> {
     Excerpt::of(members.iter().map(|member| (member.name.clone(), member.value)), NAMED)
 }

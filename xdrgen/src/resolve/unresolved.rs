@@ -3,14 +3,12 @@
 use crate::ast::{Hidden, Identifier};
 use crate::source::Span;
 
-/// The two name spaces: types and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Space {
     Type,
     Value,
 }
 
-/// An undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unresolved {
     pub(crate) space: Space,
@@ -19,7 +17,6 @@ pub(crate) struct Unresolved {
     pub(crate) reason: Reason,
     /// A possible origin of the definition, for the help.
     pub(crate) origin: Option<Origin>,
-    /// The definition that uses the name.
     pub(crate) within: Option<String>,
 }
 
@@ -49,12 +46,11 @@ pub(crate) enum Reason {
     LikeBuiltIn(&'static str),
 }
 
-/// The possible origin of an undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A definition under a false condition.
     Hidden(Hidden),
-    /// A macro.
+    /// The position of a macro with this name.
     Macro(Span),
     /// The files that the document includes.
     Included(Vec<String>),

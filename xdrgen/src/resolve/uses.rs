@@ -94,7 +94,6 @@ fn specifier<'d>(kind: &'d TypeSpecifierKind, to: &mut dyn FnMut(Role<'d>)) {
     }
 }
 
-/// Returns the number of parts of a definition.
 pub(crate) fn parts(definition: &Definition) -> usize {
     let mut parts = 0;
     names(definition, &mut |role| parts += usize::from(matches!(role, Role::Part)));

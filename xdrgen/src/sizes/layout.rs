@@ -14,7 +14,6 @@ pub struct Layout {
     pub items: Items,
 }
 
-/// The layouts of a module's types.
 pub(crate) struct Layouts {
     lengths: Vec<Lengths>,
     items: Vec<Items>,
@@ -22,7 +21,7 @@ pub(crate) struct Layouts {
 
 impl Layouts {
     pub(crate) fn of(module: &Module) -> Self {
-        // Lengths do not depend on heap values, so there are no cycles.
+        // The lengths of a type do not depend on boxed values or recursive fields, so there are no cycles.
         let graph = Graph::new(&module.types, |id, ty, named| held(id, &ty.body, named));
         let items = items_of_all(module, &Graph::of_module(module));
         Layouts { items, ..Layouts::without_items(module, graph.order()) }
@@ -92,7 +91,8 @@ impl Layouts {
     }
 }
 
-/// Sets the items of each type in a cycle of several types, since the derive cannot determine them.
+/// Sets the items of the types in a cycle of several types, since the derive cannot determine them. Typedefs
+/// get none.
 pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
     let hidden: Vec<TypeId> = cycles(graph).filter(|cycle| cycle.len() > 1).flatten().copied().collect();
     if hidden.is_empty() {
@@ -118,8 +118,8 @@ fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {
         let bodies = || cycle.iter().filter_map(|id| Some(&module.get(*id)?.body));
-        // The layout of an external Rust type is unknown, and the derive checks the declared items of a
-        // cycle.
+        // Only rustc knows the items of an external Rust type, and the derive rejects a cycle that declares
+        // too few items.
         let is_unknown = cycle.len() > 1 && bodies().any(|body| body.types().any(names_extern));
         let combined = |known: &[Items]| {
             bodies().map(|body| items_of_body(module, body, known)).fold(Items::NONE, Items::or)

@@ -30,7 +30,6 @@ impl Default for Assumed {
 }
 
 impl Assumed {
-    /// Returns the inline threshold of a version.
     fn inline_at(self, version: &Version) -> u32 {
         let bound = version.binding.as_ref().and_then(|binding| binding.inline_threshold);
         self.inline.or(bound).unwrap_or(INLINE)
@@ -308,8 +307,7 @@ fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     reply
 }
 
-/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. A sum over arguments is
-/// unchanged.
+/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. Other bounds are unchanged.
 fn narrow(bound: &mut Bound, to: &Bound) {
     *bound = match (&*bound, to) {
         (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),
@@ -318,7 +316,6 @@ fn narrow(bound: &mut Bound, to: &Bound) {
     };
 }
 
-/// Returns the bound for a sum over arguments.
 fn largest(sum: &Sum) -> Bound {
     if sum.fields.is_empty() {
         return Bound::Bytes(sum.number);

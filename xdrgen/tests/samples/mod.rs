@@ -4,14 +4,12 @@ use std::fmt::Write;
 
 use rpcrdma_xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, TypeId, Union};
 
-/// The code that the tests of all modules share.
 pub(crate) const SUPPORT: &str = include_str!("support.rs");
 
 /// The path of the support code. Nothing is imported, since a document's type may have any name.
 const SAMPLE: &str = "crate::sample";
 
-/// Returns the samples of the types of the module at `paths`, and a test of each type in a separate
-/// module.
+/// Returns Rust code with samples of all types of the modules at `paths`, and with a test of these types.
 pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     let mut text = String::new();
     for path in paths {

@@ -46,7 +46,6 @@ impl Dice {
         choice
     }
 
-    /// Returns a number that is not in `taken`.
     pub fn other_than(&mut self, taken: &[i64]) -> i64 {
         loop {
             let number =
@@ -213,7 +212,6 @@ fn make<T: Sample + Xdr + PartialEq + Debug>(dice: &mut Dice) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Decodes and reencodes a value.
 fn reencode<T: Xdr>(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let value: T = xdr::from_slice(bytes)?;
     Ok(xdr::to_bytes(&value).expect("a decoded value").to_vec())

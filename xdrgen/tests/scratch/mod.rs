@@ -4,12 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the workspace's directory.
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace").to_path_buf()
 }
 
-/// A crate in a separate directory.
 pub(crate) struct Scratch {
     directory: tempfile::TempDir,
 }
@@ -36,12 +34,10 @@ impl Scratch {
         scratch
     }
 
-    /// Returns a path in the crate.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Writes a file of the crate.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a file is in a directory")).expect("a directory");
