@@ -10,7 +10,6 @@ use self::Goal::{Nanoseconds, Ratio};
 const OURS: [&str; 2] = ["bytes", "borrowed"];
 const PEERS: [&str; 4] = ["nfs3_types", "xdr-codec", "fastxdr", "libtirpc"];
 
-/// A goal of the codec.
 #[derive(Clone, Copy)]
 enum Goal {
     /// The minimum ratio to the best of the other implementations.

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// The running C program.
 pub(crate) struct Tirpc {
     child: Child,
     /// The program's standard input. The program exits when this pipe is closed.
@@ -70,7 +69,6 @@ impl Drop for Tirpc {
     }
 }
 
-/// Runs a tool and returns its standard output.
 fn run<A: AsRef<OsStr>>(dir: &Path, tool: &str, args: impl IntoIterator<Item = A>) -> Result<String, String> {
     let output = Command::new(tool)
         .args(args)

@@ -22,7 +22,6 @@ pub(crate) enum Log {
 }
 
 impl Log {
-    /// Applies this selection to all later events.
     pub(crate) fn select(self) {
         static FILTER: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
         let selected = match self {

@@ -36,7 +36,6 @@ trait Transport: Send {
 
 type Batch<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// The columns of the report.
 const TRANSPORTS: [&str; 5] = ["raw", "nfs3", "tcp", "iwarp", "nocrc"];
 
 async fn connect() -> [Box<dyn Transport>; 5] {

@@ -37,7 +37,6 @@ impl Report {
         times.get(times.len() / 2).copied()
     }
 
-    /// Prints the results for one runtime.
     #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
     pub(crate) fn print(&self, runtime: &str) {
         println!("\n{runtime}\n\nMicroseconds per call: median (minimum, maximum)");

@@ -20,11 +20,9 @@ pub(crate) struct Row {
     pub(crate) outstanding: usize,
     /// Calls per round.
     pub(crate) calls: u32,
-    /// The reference for ratios.
     pub(crate) base: Base,
     /// The goals: the maximum ratios over iWARP with and without CRCs.
     pub(crate) goals: [Option<f64>; 2],
-    /// What the log records.
     pub(crate) log: Log,
 }
 

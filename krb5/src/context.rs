@@ -15,7 +15,6 @@ const WRAP_TOKEN: [u8; 2] = [5, 4];
 /// The flag of an encrypted wrapped message (RFC 4121 section 4.2.2).
 const SEALED: u8 = 2;
 
-/// The role in a context.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
     Client {
@@ -42,7 +41,6 @@ impl Steps for ServerCtx {
     }
 }
 
-/// A context under construction.
 pub(crate) struct Exchange<C> {
     /// `None` after the context is complete or a step has failed.
     context: Option<C>,
@@ -86,7 +84,7 @@ impl<C: Steps> GssExchange for Exchange<C> {
 struct Context<C> {
     inner: Mutex<C>,
     peer: Vec<u8>,
-    /// The expiration time of the ticket, or `None` if it does not expire.
+    /// The time at which the context expires, or `None` if this time exceeds the maximum `SystemTime`.
     expires: Option<SystemTime>,
     is_client: bool,
     detects_replays: bool,

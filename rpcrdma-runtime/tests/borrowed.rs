@@ -109,7 +109,6 @@ fn borrowed_and_owned_types_have_the_same_encoding() {
     assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.min, Owned::LENGTHS.min);
     assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.max, Owned::LENGTHS.max);
     assert_eq!(<ChoiceRef<'_> as Layout>::LENGTHS.max, Choice::LENGTHS.max);
-    // A Rust slice has the same encoding as the decoded value.
     let Owned { entries, chain, .. } = owned();
     let written = Borrowed { entries: ArrayRef::new(&entries), chain: ListRef::from(&chain), ..value };
     assert_eq!(written, value);
@@ -213,7 +212,6 @@ fn nesting_is_limited_and_deep_values_can_be_inspected() {
     assert_eq!(depth, 100);
 }
 
-/// Rust slices in a hand-written type.
 #[derive(Clone, Copy, Debug, PartialEq, Xdr)]
 struct Slices<'a> {
     #[xdr(max = 8)]
@@ -259,7 +257,6 @@ fn borrowed_data_can_be_stored_and_borrowed_again() {
     assert_eq!(format!("{:?}", ArrayRef::<u32>::new(&[1, 2])), "[1, 2]");
 }
 
-/// Borrowed plain data around owned data that may arrive by RDMA.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Mixed<'a> {
     before: StringRef<'a>,

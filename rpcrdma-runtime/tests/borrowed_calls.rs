@@ -30,7 +30,6 @@ struct NamesRef<'a> {
     names: ArrayRef<'a, StringRef<'a>>,
 }
 
-/// ECHO_BLOB with borrowed data.
 #[derive(Debug)]
 struct BorrowedBlob;
 
@@ -46,7 +45,6 @@ impl borrowed::BorrowedProcedure for BorrowedBlob {
     }
 }
 
-/// ECHO_NAMES with borrowed data.
 #[derive(Debug)]
 struct BorrowedNames;
 
@@ -118,7 +116,6 @@ impl Service for BorrowingServer {
     }
 }
 
-/// Calls ECHO_BLOB and ECHO_NAMES with borrowed data, and checks the results.
 async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
     for len in [3, 100_003] {
         let owned = blob(5, len);

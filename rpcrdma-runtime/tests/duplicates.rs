@@ -60,7 +60,7 @@ const PANIC: u32 = 3;
 /// Waits for the gate, after counting.
 const GATE: u32 = 4;
 
-/// Requests backward calls to its client.
+/// Gets a client for backward calls from its context.
 const BACK: u32 = 5;
 
 #[derive(Clone, Default)]
@@ -183,7 +183,6 @@ struct Peer {
     requester: Requester,
 }
 
-/// A received reply, reassembled.
 #[derive(Debug)]
 struct Got {
     bytes: Bytes,
@@ -216,7 +215,6 @@ impl Peer {
         let _ = self.requester.submit(OutgoingCall { message, reply });
     }
 
-    /// Runs until the requester has an event.
     async fn event(&mut self) -> RequesterEvent {
         loop {
             while let Some(action) = self.requester.poll_action() {
@@ -606,7 +604,6 @@ async fn a_call_outlives_its_connection_that_made_room_for_another() {
     fixture.end().await;
 }
 
-/// A stopping server waits for a call whose connection is lost.
 #[tokio::test]
 async fn a_stopping_server_waits_for_calls_that_outlive_their_connection() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;

@@ -200,7 +200,6 @@ async fn all_transports_of_a_server_share_the_connection_limit() {
     timeout(WAIT, server).await.unwrap().unwrap().unwrap();
 }
 
-/// Waits until a server has this many connections.
 async fn connected(stats: &ServerStats, connections: u64) {
     let waiting = async {
         while stats.snapshot().connected != connections {
@@ -269,7 +268,6 @@ impl Service for Long {
     }
 }
 
-/// The idle limit of [`serve_long`].
 const IDLE: Duration = Duration::from_millis(200);
 
 /// Starts a server of [`Long`]. Returns a connection to the server, and a call as a record.
@@ -313,7 +311,6 @@ async fn a_connection_that_sends_a_reply_over_tcp_is_active() {
     receive_long(socket).await;
 }
 
-/// Idle connections cannot block new ones.
 #[tokio::test]
 async fn an_idle_connection_makes_room_for_another_one() {
     let (address, gate) =
@@ -378,7 +375,6 @@ async fn connections_that_are_no_longer_admitted_are_closed() {
     }
 }
 
-/// A stopping server does not wait for calls that run longer than the drain timeout.
 #[tokio::test]
 async fn a_stopping_server_waits_only_for_the_drain_timeout() {
     let gate = GateServer::new(false);

@@ -136,7 +136,7 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     assert_eq!((counted.traffic.calls, counted.failures.rejected), (3, 1));
 
     let all = named([("1", 3.0), ("3", 1.0)]);
-    // A server measures only handlers that return.
+    // A server does not measure handlers that panic.
     for (side, calls) in [("client", &all[..]), ("server", &all[..1])] {
         let name = format!("rpcrdma_{side}_call_duration_seconds program=536870913 version=1 procedure=");
         assert_eq!(metrics.of(&name), calls, "{side}");

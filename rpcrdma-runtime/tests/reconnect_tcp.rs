@@ -181,7 +181,6 @@ async fn without_reconnection_calls_fail_after_the_connection_ends() {
     assert!(client.call::<Pass>(&()).await.is_err());
 }
 
-/// Calls time out even if the server sends without pause.
 #[tokio::test]
 async fn a_server_that_never_pauses_does_not_delay_timers() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -33,7 +33,6 @@ impl Write for Log {
     }
 }
 
-/// Returns the value of an attribute in a line of the log.
 fn attribute<'a>(line: &'a str, name: &str) -> &'a str {
     let (_, rest) = line.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("no {name}: {line}"));
     rest.split([' ', '}']).next().unwrap().trim_matches('"')
@@ -61,7 +60,6 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// Returns the first warning that contains this text.
     fn warning(&self, text: &str) -> String {
         let log = self.text();
         let line = log.lines().find(|line| line.contains(" WARN ") && line.contains(text));
@@ -136,7 +134,7 @@ async fn a_warning_explains_results_beyond_their_bound() {
     let warning = log.warning("the results of a handler cannot be encoded: ");
     assert!(warning.contains("1009") && warning.contains("127.0.0.1:"), "{warning}");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "4"]);
-    // The same peer has caused a warning of this kind, so this one is logged at DEBUG.
+    // The same peer has caused a warning of this kind, so this warning is logged at DEBUG.
     clients.1.call::<EchoWide>(&1010).await.unwrap_err();
     let text = log.text();
     let line = text.lines().find(|line| line.contains("cannot be encoded") && line.contains("1010"));

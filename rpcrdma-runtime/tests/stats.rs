@@ -39,7 +39,6 @@ async fn connect(address: SocketAddr, options: ClientOptions) -> Client {
     Client::connect_with(address, ClientOptions { config: config(), ..options }).await.unwrap()
 }
 
-/// Waits until a condition holds.
 async fn until(condition: impl Fn() -> bool) {
     let holds = async {
         while !condition() {
@@ -251,7 +250,7 @@ async fn rejections_are_counted_by_rule() {
         connection.submit(Action::Send { token: Token(1), message: vec![message], invalidate: None });
         *count(&mut expected) += 1;
     }
-    // All messages except the dropped one are answered.
+    // The server replies to all messages except the discarded one.
     let mut answers = 0;
     while answers < expected.sum() - 1 {
         let completion = poll_fn(|cx| connection.poll_completion(cx)).await;

@@ -186,7 +186,7 @@ fn short_strings_are_stored_inline_and_long_ones_share_the_message() {
         assert_eq!((&read, u64::decode(&mut reader).unwrap()), (&text, 7));
         assert_eq!(read.as_ptr() == wire[4..].as_ptr(), len > 23, "{len} bytes");
         assert_eq!(read.to_bytes(), read.clone().into_bytes());
-        // These properties also hold at the end of the stream.
+        // A string at the end of the stream is also decoded completely.
         let last = wire.slice(..wire.len() - 40);
         assert_eq!(from_bytes::<XdrString<64>>(&last).unwrap(), text);
         assert_eq!(&to_bytes(&read).unwrap(), &last);
@@ -553,7 +553,7 @@ struct Nothings {
     of_them: Vec<Nothing>,
 }
 
-/// Returns words in wire order.
+/// Returns words in big-endian order.
 fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_be_bytes).collect()
 }

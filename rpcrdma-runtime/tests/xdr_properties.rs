@@ -307,7 +307,7 @@ proptest! {
         placed.sort_by_key(|item| item.position);
         let positioned = Received { stream: stream.clone(), items: Placed::Positioned(placed.clone()) };
         if let Ok(value) = read::<Compound>(&positioned, 0) {
-            // The decoded value has the length of the stream with the items reinserted.
+            // The encoding of the decoded value is as long as the stream with the items reinserted.
             let used: Vec<Item> = placed.into_iter().filter(|item| !item.data.is_empty()).collect();
             let lengths_hold = used.iter().all(|item| item.data.len() % 4 == 0);
             if lengths_hold {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// The libraries, by their pkg-config names, and their Debian packages.
+/// The pkg-config names of the libraries, and their Debian packages.
 const LIBRARIES: &[(&str, &str)] = &[
     ("libibverbs", "libibverbs-dev"),
     ("librdmacm", "librdmacm-dev"),
@@ -30,7 +30,7 @@ const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3
 const KRB5_LIBRARIES: &[(&str, &str)] = &[("mit-krb5-gssapi", "libkrb5-dev")];
 const KRB5_PROGRAMS: &[(&str, &str)] = &[("cc", "gcc")];
 
-/// The directories that are searched for libclang.
+/// The usual directories of libclang.
 const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
 
 /// Returns the missing Debian packages among those that rpcrdma-verbs needs.

@@ -18,11 +18,9 @@ use super::{PeerFilter, ServeError, ServerStats};
 
 /// How a server accepts connections of any transport.
 pub(super) struct Listening {
-    /// The slots for connections, which several listeners can share.
     pub(super) slots: Slots,
-    /// Maximum number of connections of one owner.
+    /// Maximum number of connections of one owner, for the log.
     pub(super) per_address: usize,
-    /// How long a connection may be idle.
     pub(super) idle: Option<Duration>,
     pub(super) peers: PeerFilter,
     pub(super) stats: ServerStats,
@@ -110,7 +108,7 @@ impl Listening {
         address: impl Fn(&T) -> IpAddr,
     ) -> io::Result<(T, Slot)> {
         loop {
-            // A server accepts no connection if no slot is free and it can close no other connection.
+            // If no slot is free and no connection can be closed, new connections wait in the backlog.
             self.slots.available().await;
             let incoming = match accept().await {
                 Ok(incoming) => incoming,
@@ -145,7 +143,7 @@ impl Listening {
     }
 }
 
-/// Returns the interval at which idle connections are closed.
+/// Returns the interval of checks for idle connections.
 fn sweeps(idle: Duration) -> Interval {
     let period = (idle / 8).clamp(Duration::from_millis(10), Duration::from_secs(30));
     let mut sweeps = tokio::time::interval(period);
@@ -160,8 +158,8 @@ async fn tick(sweeps: &mut Option<Interval>) {
     }
 }
 
-/// Returns true if the next `accept` may succeed. The connection was lost before it was accepted, or a limit
-/// of the system or the process was reached. Any other error is permanent.
+/// Returns true if the next `accept` may succeed: the connection was lost before it was accepted, or a limit
+/// of the system or the process was reached.
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | OutOfMemory)
@@ -186,7 +184,6 @@ pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Logs the panic of a connection's task.
 fn log_panic(outcome: Result<(), JoinError>) {
     if let Err(error) = outcome {
         warn!(%error, "connection task failed");

@@ -89,7 +89,6 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         self.shared.stats.snapshot()
     }
 
-    /// Makes a call that sends items of at least `min_item` bytes outside its message.
     pub(super) async fn call<Q: Procedure>(
         &self,
         args: &Q::Args,
@@ -99,7 +98,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         self.observe::<Q>(xid, self.exchange_args::<Q>(xid, args, min_item)).await
     }
 
-    /// Runs `exchange` as one call, counted and reported.
+    /// Runs `exchange`, counts it as one call and reports it to the observer.
     pub(super) async fn observe<Q: Procedure>(
         &self,
         xid: u32,

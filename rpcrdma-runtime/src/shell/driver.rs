@@ -37,9 +37,8 @@ use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
 
-/// One connection of a client, with its forward and backward calls.
+/// A connection of a client. The session stores its requester.
 pub(super) trait Outbound: Send + Sized + 'static {
-    /// The client's calls on the connection.
     type Requester: SessionRequester + Send;
 
     /// Identifies a backward call in [`Outbound::reply`].
@@ -50,7 +49,6 @@ pub(super) trait Outbound: Send + Sized + 'static {
 
     fn peer(&self) -> Self::Peer;
 
-    /// Returns the addresses of the connection.
     fn endpoints(&self) -> Endpoints;
 
     /// Sends as much as possible without waiting. Returns false if the driver must act before the next
@@ -67,7 +65,6 @@ pub(super) trait Outbound: Send + Sized + 'static {
     fn reply(&mut self, ended: Ended<Self::Key>, warnings: &Warnings);
 }
 
-/// A new connection and its requester.
 pub(super) type Connected<O> = (O, <O as Outbound>::Requester);
 
 pub(super) type Connecting<O> = Pin<Box<dyn Future<Output = Result<Connected<O>, ConnectError>> + Send>>;
@@ -76,7 +73,6 @@ pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 
 /// The interface of a client to its session, for any transport.
 pub(super) trait SessionHandle: Submit {
-    /// The information about the peer that callers can read.
     type Peer;
 
     /// Rejects new calls and closes the connection once the outstanding ones have ended.
@@ -85,23 +81,18 @@ pub(super) trait SessionHandle: Submit {
     /// Fails all calls and closes the connection.
     fn close(&self);
 
-    /// Returns the peer of the current or last connection.
     fn peer(&self) -> Self::Peer;
 
-    /// Returns the addresses of the current or last connection.
     fn endpoints(&self) -> Endpoints;
 
-    /// Watches the client's progress.
     fn watch(&self) -> watch::Receiver<Progress>;
 
     /// Publishes the counts of the session and its connection.
     fn count(&self);
 }
 
-/// The progress of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
-    /// Number of connections made.
     pub(super) connections: u64,
     /// The session has ended, or its driver was dropped.
     pub(super) ended: bool,
@@ -114,9 +105,8 @@ pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, see
     (reached.connections > seen).then_some(reached.connections)
 }
 
-/// Waits until the session has ended.
 pub(super) async fn ended(mut progress: watch::Receiver<Progress>) {
-    // Fails only if the client is dropped, which also ends the session.
+    // The session has also ended if the sender is dropped.
     let _ = progress.wait_for(|progress| progress.ended).await;
 }
 
@@ -161,7 +151,8 @@ impl<O: Outbound> Shared<O> {
         max_calls: usize,
     ) -> (Arc<Self>, Driver<O>) {
         let start = Instant::now();
-        // No cache: nothing is retransmitted within one connection, and a server does not reconnect.
+        // No duplicate-request cache: calls are not retransmitted on one connection, and a server cannot
+        // reconnect.
         let backward = backward.programs().next().map(|_| Serving::plain(backward.clone()));
         let seed = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
         let mut state = State {
@@ -287,7 +278,6 @@ impl<O: Outbound> SessionHandle for Shared<O> {
 }
 
 impl<O: Outbound> State<O> {
-    /// Uses a new connection for all further calls.
     fn connected(&mut self, (connection, requester): Connected<O>, now: Time) {
         self.peer = connection.peer();
         self.endpoints = connection.endpoints();
@@ -309,7 +299,7 @@ impl<O: Outbound> State<O> {
             while let Some(event) = self.session.poll_event() {
                 self.handle_event(event);
             }
-            // Without a connection, as after the driver is dropped, pending work would never finish.
+            // Without a connection, for example after the driver is dropped, the loop would not end.
             if self.connection.is_none() || !self.session.has_work() {
                 break;
             }
@@ -363,7 +353,6 @@ impl<O: Outbound> State<O> {
         self.counted = (now, counts);
     }
 
-    /// Polls the connection for messages. Returns true if that made progress.
     fn poll_io(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let (Some(connection), Some(requester)) = (&mut self.connection, self.session.requester_mut()) else {
             return false;
@@ -388,7 +377,6 @@ impl<O: Outbound> State<O> {
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,
-    /// The callers to wake in the current step.
     woken: Vec<Waker>,
     connect: Option<Connect<O>>,
     connecting: Option<Connecting<O>>,
@@ -396,24 +384,18 @@ pub(super) struct Driver<O: Outbound> {
     backward: Option<Serving>,
     /// The number of a connection, and its running backward calls.
     running: Option<(u64, Running<O::Key>)>,
-    /// Replies to the calls of `running`.
     replies: Vec<Ended<O::Key>>,
 }
 
-/// The next action of the driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Run the next step.
     Next,
-    /// Wait for the peer, a caller or a deadline.
     Wait,
-    /// Stop: the session has ended.
     End,
 }
 
 impl<O: Outbound> Driver<O> {
-    /// Handles expired deadlines first, so that a peer that sends without pause cannot delay them. Then sends
-    /// as much as possible. If no caller is to be woken, also polls the connection and the timer.
+    /// Handles expired deadlines first, so that a peer that sends without pause cannot delay them.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let shared = &self.shared;
         let now = shared.now();
@@ -576,7 +558,7 @@ impl<O: Outbound> Future for Driver<O> {
 }
 
 impl<O: Outbound> Drop for Driver<O> {
-    /// Ends the session if the runtime drops the task before that. Callers that still wait fail.
+    /// If the runtime drops the task before the session ends, the waiting callers fail.
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut state = self.shared.lock();

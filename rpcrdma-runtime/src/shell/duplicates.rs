@@ -18,7 +18,6 @@ use crate::xdr::{Placed, Received};
 /// Sends the reply of a running call to a waiting duplicate. `None` for the first caller.
 type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
 
-/// The state of an incoming call in the cache.
 pub(super) enum Lookup {
     /// New: the call runs, and [`DuplicateCache::finish`] ends it.
     New(Ticket),
@@ -111,7 +110,6 @@ struct Shared {
     table: Mutex<Duplicates<Waiter>>,
     start: Instant,
     options: DuplicateOptions,
-    /// Number of connections made so far on all servers that share the cache.
     connections: AtomicU64,
 }
 
@@ -150,12 +148,11 @@ impl DuplicateCache {
         self.0.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns true if the policy of the cache includes this procedure.
     pub(super) fn tracks(&self, call: &CallHeader) -> bool {
         self.0.options.policy.has(call.into())
     }
 
-    /// Looks up an incoming call of an owner. Returns `None` if the cache does not track it.
+    /// Looks up an incoming call of an owner. Returns `None` if the cache cannot track the call.
     pub(super) fn begin(
         &self,
         call: &RpcCall,
@@ -183,7 +180,8 @@ impl DuplicateCache {
         })
     }
 
-    /// Ends a call. All waiting duplicates get `reply`. If `kept` is true, later duplicates also get it.
+    /// Ends a call. All waiting duplicates get `reply`. If `kept` is true, the reply is cached within the
+    /// limits.
     pub(super) fn finish(&self, ticket: Ticket, kept: bool, reply: Option<&RpcReply>) {
         let kept = reply.filter(|_| kept).map(|reply| &reply.message);
         let waiters = self.table().finish(ticket, kept, self.0.start.elapsed());
@@ -199,7 +197,6 @@ impl DuplicateCache {
     }
 }
 
-/// Returns the size of a call in memory, in bytes.
 fn size(call: &Received) -> u64 {
     let items = match &call.items {
         Placed::Positioned(items) => items.iter().map(|item| item.data.len()).sum(),

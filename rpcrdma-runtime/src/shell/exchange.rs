@@ -49,7 +49,6 @@ pub(super) fn decode<Q: Procedure>(
     Ok((result, reply.traffic))
 }
 
-/// Returns the target of calls of a procedure, without the peer.
 pub(super) fn target<Q: Procedure>() -> CallTarget {
     CallTarget { program: <Q::Program as Program>::NAME, procedure: Q::NAME, peer: None }
 }
@@ -93,7 +92,6 @@ pub(super) async fn transact(
     }
 }
 
-/// Abandons a call whose caller stops waiting.
 struct Abandon<'a, C: Submit + ?Sized> {
     calls: &'a C,
     call: Option<CallId>,

@@ -58,7 +58,6 @@ struct Shared<C: MessageTransport<P>, P: Program> {
     program: PhantomData<fn() -> P>,
 }
 
-/// A context and its sequence numbers.
 struct Context {
     session: GssSession,
     numbers: Numbers,
@@ -110,7 +109,6 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         }
     }
 
-    /// Returns the established context, or establishes one.
     async fn context(&self) -> Result<Arc<Context>, CallError> {
         let mut context = self.0.context.lock().await;
         if let Some(context) = &*context {
@@ -326,7 +324,7 @@ impl<C: MessageTransport<P>, P: Program> Drop for Shared<C, P> {
     }
 }
 
-/// Allocates sequence numbers. A call waits for a number that would push the oldest one in use out of the
+/// Allocates sequence numbers. A call waits if its number would push the oldest number in use out of the
 /// server's window.
 struct Numbers {
     window: u32,
@@ -371,7 +369,6 @@ impl Numbers {
     }
 }
 
-/// A sequence number in use.
 struct Number<'a>(u32, &'a Numbers);
 
 impl Drop for Number<'_> {

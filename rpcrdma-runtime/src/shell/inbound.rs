@@ -33,13 +33,11 @@ pub(super) trait Inbound {
     fn drain(&mut self);
 }
 
-/// An event of a connection.
 pub(super) enum Event<K> {
     /// A call has arrived. Over RPC-over-RDMA, the memory is present only if the call waited for memory.
     Call(K, Received, Option<CallMemory>),
     /// [`Inbound::is_busy`] has changed.
     Activity,
-    /// The connection has ended.
     Closed(CloseReason),
 }
 

@@ -26,7 +26,6 @@ mod sync {
 pub struct CallMemory(Arc<Permit>);
 
 impl CallMemory {
-    /// Returns memory of size 0 for a call.
     pub(super) fn new(account: &Arc<Account>) -> Self {
         CallMemory(Arc::new(account.permit()))
     }
@@ -61,7 +60,6 @@ impl CallMemory {
     }
 }
 
-/// Bytes with the memory of their call.
 struct Held {
     bytes: Bytes,
     _memory: CallMemory,
@@ -218,11 +216,10 @@ mod tests {
         assert_eq!(budget.used(), 300 << 10);
         drop(last);
         assert_eq!(budget.used(), 0);
-        // A size beyond the budget counts as a quarter of it, so that the call can run.
+        // A size beyond the budget counts as a quarter of the budget, so that the call can run.
         assert!(now(&account, u64::MAX).await.is_some());
     }
 
-    /// Calls with long arguments and long replies.
     #[tokio::test]
     async fn one_call_that_holds_memory_exceeds_the_budget() {
         const CALL: u64 = 32 << 10;
@@ -244,7 +241,7 @@ mod tests {
         }
         let used = running.join_all().await;
         assert_eq!(used.len(), 64, "each call ends");
-        // A call fits if its owner then uses no more memory than was free before the call.
+        // A call fits if its owner, with the call, uses no more memory than was free before the call.
         let share = (budget.max() + REPLY) / 2;
         assert!(used.iter().all(|used| *used <= share + REPLY) && used.iter().any(|used| *used > share));
         assert_eq!(budget.used(), 0);

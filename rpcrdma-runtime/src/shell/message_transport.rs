@@ -17,7 +17,6 @@ pub enum Sends {
 }
 
 impl Sends {
-    /// Returns how often a message with this credential may be sent.
     pub(super) fn of(credential: &Credential) -> Self {
         if credential.is_repeatable() { Sends::Repeated } else { Sends::Once }
     }

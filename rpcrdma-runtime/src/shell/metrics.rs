@@ -22,7 +22,6 @@ pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; 
     }
 }
 
-/// Counts bytes by the way they were transferred.
 pub(super) fn bytes(metric: &'static str, traffic: &TrafficCounts) {
     let TrafficCounts { call_bytes, reply_bytes, read_bytes, written_bytes, .. } = *traffic;
     let kinds = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
@@ -36,7 +35,6 @@ pub(super) fn memory(bytes: u64, sign: f64) {
     }
 }
 
-/// Reports the limit of the memory budget.
 pub(super) fn memory_max(bytes: u64) {
     if is_enabled() {
         facade::set("rpcrdma_server_memory_max_bytes", number(bytes));
@@ -69,7 +67,6 @@ impl Drop for Gauged {
     }
 }
 
-/// Records the duration of a client's call.
 pub(super) fn client_call<Q: Procedure>(elapsed: Duration) {
     if !is_enabled() {
         return;
@@ -81,7 +78,6 @@ pub(super) fn client_call<Q: Procedure>(elapsed: Duration) {
     );
 }
 
-/// Measures the duration of a call's handler.
 pub(super) struct CallTimer(Option<(Instant, [u32; 3])>);
 
 impl CallTimer {

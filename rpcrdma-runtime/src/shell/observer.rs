@@ -63,8 +63,9 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Makes a call in its own span, counts it, and reports its end to the observer. `endpoints` returns the
-/// addresses of the current connection, which may have replaced the connection that carried the call.
+/// Runs `exchange` in the span of a call, counts the call, and reports its end to the observer. `endpoints`
+/// returns the addresses of the current connection, which may have replaced the connection that carried the
+/// call.
 pub(super) async fn observed<Q: Procedure>(
     observer: Option<&Observer>,
     stats: &ClientStats,

@@ -133,7 +133,6 @@ pub(super) fn raised_limit(limit: u64, default: u64, data: u64) -> u64 {
 
 /// The default of [`ServerOptions::idle`]: longer than a client's, so that usually the client closes first.
 pub(super) const IDLE: Duration = Duration::from_secs(6 * 60);
-/// The default of [`ServerOptions::max_backward_calls`].
 pub(super) const MAX_BACKWARD_CALLS: usize = 1024;
 
 impl ServerOptions {

@@ -85,7 +85,7 @@ pub(super) struct RdmaInbound<C> {
     /// Whether new calls are dropped.
     draining: bool,
     account: Arc<Account>,
-    /// The memory of [`Responder::unsent_bytes`].
+    /// The memory that [`Responder::unsent_bytes`] counts.
     small: Permit,
     waiting: WaitingCalls,
     waiting_memory: WaitingMemory,
@@ -97,7 +97,6 @@ pub(super) struct RdmaInbound<C> {
 }
 
 impl<C: Connection> RdmaInbound<C> {
-    /// Returns a new connection and the executor of its calls.
     pub(super) fn new(connection: C, serving: &Serving, config: Config) -> (Self, Arc<CallExecutor>) {
         let info = connection.info();
         let config = serving.with_raised_limits(fit_to_provider(config, info));
@@ -141,7 +140,6 @@ impl<C: Connection> RdmaInbound<C> {
         Some(self.fetching.swap_remove(at).1)
     }
 
-    /// Returns the next event of the responder.
     fn take_event(&mut self) -> Option<Event<Key>> {
         if let Some(TooLarge { xid, bytes, max, call }) = self.responder.take_too_large() {
             let subject = Subject { xid: Some(xid), peer: self.peer, ..call.into() };
@@ -173,7 +171,6 @@ impl<C: Connection> RdmaInbound<C> {
         None
     }
 
-    /// Passes a completion to the engine that it belongs to.
     fn handle_completion(&mut self, completion: Completion) {
         trace!(?completion);
         let others = match self.backward.is_used() {
@@ -187,7 +184,6 @@ impl<C: Connection> RdmaInbound<C> {
         self.responder.handle_completion(completion);
     }
 
-    /// Starts the actions of both engines.
     fn submit(&mut self) {
         if self.draining && self.responder.in_progress() == 0 {
             self.responder.close(CloseReason::Local);
@@ -296,19 +292,16 @@ fn report_no_room(
     }
 }
 
-/// The peer of a client's connection.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
-    /// The negotiated limits.
     pub(super) negotiated: Negotiated,
-    /// The server's address.
     pub(super) address: Option<SocketAddr>,
     /// Maximum number of RDMA Reads that the local peer serves at once.
     pub(super) ird: u32,
 }
 
 impl Peer {
-    /// Returns the peer of a connection. Before the first connection, returns a peer without private data.
+    /// Returns the peer of a connection, or a peer without private data if `info` is `None`.
     pub(super) fn new(config: &Config, info: Option<&ConnectionInfo>) -> Self {
         let sent = info.and_then(|info| PrivateData::find(&info.private_data));
         let server = sent.unwrap_or(PrivateData::ABSENT);
@@ -330,7 +323,6 @@ pub(super) struct RdmaOutbound<C> {
 }
 
 impl<C: Connection> RdmaOutbound<C> {
-    /// Returns a new connection, on which the server may call `backward`, and its requester.
     pub(super) fn new(connection: C, config: Config, backward: &Services) -> (Self, Requester) {
         let info = connection.info();
         let peer = Peer::new(&config, Some(info));

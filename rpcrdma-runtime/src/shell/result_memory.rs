@@ -34,7 +34,6 @@ pub(super) struct ResultMemory {
 struct Share {
     /// An empty view of the memory. `try_reclaim` succeeds once no result uses the memory.
     part: BytesMut,
-    /// True while a [`Lease`] exists.
     leased: bool,
 }
 
@@ -49,7 +48,6 @@ impl ResultMemory {
         self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves the memory for a call whose reply has these bounds.
     pub(super) fn lease(self: &Arc<Self>, bounds: &ReplyBounds) -> Result<Lease, ResultMemoryError> {
         let capacity = self.capacity;
         match bounds.item.bound() {

@@ -18,7 +18,6 @@ use super::warnings::{Kind, Subject, Warnings};
 use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
-/// A reply, if the call gets one.
 type Reply = Option<RpcReply>;
 
 /// The identity of a call, for log events.
@@ -38,7 +37,6 @@ impl From<CallInfo> for Subject {
     }
 }
 
-/// A call that has ended.
 pub(super) struct Ended<K> {
     pub(super) key: K,
     /// Absent if the message was not a valid call.
@@ -124,7 +122,6 @@ impl<K: Send + 'static> Running<K> {
         self.tasks.is_empty()
     }
 
-    /// Polls for the next call that has ended.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Ended<K>> {
         loop {
             match ready!(self.tasks.poll_join_next(cx)) {
@@ -154,7 +151,6 @@ async fn answered<K>(
     (key, info, span, answer.await.ok().flatten())
 }
 
-/// A call whose handler is pending.
 type PendingCall = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// Polls a call once.
@@ -170,7 +166,7 @@ trait Attempt: Send {
     ) -> Result<Reply, PendingCall>;
 }
 
-/// The memory of a call's future, reused for the next call. A call that waits keeps its memory.
+/// The memory of a call's future, reused for the next call. A pending call keeps its memory.
 struct Reused<M, F> {
     run: M,
     call: Pin<Box<Option<F>>>,

@@ -93,7 +93,6 @@ impl Server {
         Server::new(Box::new(acceptor), options)
     }
 
-    /// Serves RPC over TCP only.
     pub(super) fn over_tcp(
         listener: TcpListener,
         tcp: TcpOptions,
@@ -315,7 +314,6 @@ impl<I: IncomingConnection> AnyIncoming for I {
     }
 }
 
-/// A listener for RPC over TCP.
 struct OverTcp {
     listener: TcpListener,
     options: TcpOptions,
@@ -345,7 +343,6 @@ impl AnyAcceptor for OverTcp {
     }
 }
 
-/// A connection for RPC over TCP.
 struct IncomingTcp {
     socket: TcpStream,
     peer: SocketAddr,

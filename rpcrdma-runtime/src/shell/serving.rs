@@ -26,7 +26,7 @@ use crate::proto::rpc::{RpcCounts, Services};
 use crate::wire::rpc::{Reject, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::Message;
 
-/// The services of a server, its duplicate-request cache and its running calls. Clones share them.
+/// The state that the connections of a server share. Clones refer to the same state.
 #[derive(Clone, Debug)]
 pub(super) struct Serving(Arc<Shared>);
 
@@ -49,7 +49,7 @@ struct Shared {
 pub(super) struct CallExecutor {
     serving: Serving,
     origin: Origin,
-    /// Unique among the connections that share the cache.
+    /// Unique among the connections that share the cache. 0 without a cache.
     connection: u64,
 }
 
@@ -86,13 +86,12 @@ impl Serving {
         }))
     }
 
-    /// Returns the state of a server without a cache, with its own memory budget and counters.
+    /// Returns state without a cache, with its own memory budget and counters.
     pub(super) fn plain(services: Services) -> Self {
         let memory = MemoryBudget::default();
         Serving::new(services, None, memory, MAX_BACKWARD_CALLS, ServerStats::default())
     }
 
-    /// Returns the maximum number of queued and outstanding backward calls on one connection.
     pub(super) fn max_backward_calls(&self) -> usize {
         self.0.max_backward_calls
     }
@@ -105,7 +104,6 @@ impl Serving {
         config
     }
 
-    /// Returns the options of a TCP connection, with limits raised for the calls of the services.
     pub(super) fn with_raised_tcp_limits(&self, options: &TcpOptions) -> TcpOptions {
         TcpOptions { max_record: options.raised_max_record(self.max_args()), ..*options }
     }
@@ -171,7 +169,6 @@ pub(super) fn max_args(services: &Services, memory: &MemoryBudget) -> u64 {
 }
 
 impl CallExecutor {
-    /// Returns the peer's address.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.origin.peer
     }
@@ -180,7 +177,6 @@ impl CallExecutor {
         self.serving.warnings()
     }
 
-    /// Looks up an incoming call in the cache.
     pub(super) fn look_up(&self, call: &RpcCall) -> Disposition {
         let CallExecutor { serving: Serving(shared), origin, connection } = self;
         let cache = shared.duplicates.as_ref().filter(|_| shared.services.is_cached(&call.header));
@@ -234,7 +230,7 @@ impl CallExecutor {
         };
         let extensions = origin.extensions.with(ConnectionUsed::default());
         let origin = Origin { peer: origin.peer, extensions: extensions.clone() };
-        // Drops the call, so that its memory is free before the cache ticket is returned.
+        // This drops the call, so that its memory is free before the cache entry is completed.
         let reply = services.run(call, origin).await;
         timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
@@ -250,13 +246,12 @@ impl CallExecutor {
         tasks.spawn(call);
     }
 
-    /// Counts a reply and returns the message to send.
+    /// Counts the reply, or its absence, and returns the message to send.
     pub(super) fn count_reply(&self, reply: Option<RpcReply>) -> Option<Message> {
         self.serving.stats().rpc(RpcCounts::of(reply.as_ref().map(|reply| reply.status)));
         reply.map(|reply| reply.message)
     }
 
-    /// Counts calls whose handlers were stopped.
     pub(super) fn count_stopped(&self, calls: usize) {
         self.serving.stats().rpc(RpcCounts { nothing: calls as u64, ..RpcCounts::default() });
     }
@@ -282,7 +277,7 @@ impl TrackedCall {
 }
 
 impl Drop for TrackedCall {
-    /// A handler that panicked replies with SYSTEM_ERR. A handler that was stopped sends no reply.
+    /// Duplicates get SYSTEM_ERR if the handler panicked, and no reply if the handler was stopped.
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         let reply = if panicked { RpcReply::reject(self.xid, Reject::SystemError) } else { None };
@@ -290,8 +285,8 @@ impl Drop for TrackedCall {
     }
 }
 
-/// Records whether a call has used its connection. A retransmission on another connection must repeat that
-/// effect.
+/// Records whether a call has used its connection. The reply is then not cached, because a retransmission on
+/// another connection must repeat the effect.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionUsed(AtomicBool);
 

@@ -36,7 +36,6 @@ impl PeerFilter {
         (self.admits)(address.to_canonical())
     }
 
-    /// Returns a receiver that is notified of each [`PeerFilter::recheck`].
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -54,7 +53,6 @@ impl fmt::Debug for PeerFilter {
     }
 }
 
-/// The slots for connections of one server.
 #[derive(Clone)]
 pub(super) struct Slots(Arc<Shared>);
 
@@ -64,7 +62,7 @@ struct Shared {
     makes_room: bool,
     start: Instant,
     state: Mutex<State>,
-    /// Notifies all waiting listeners when a slot becomes free or a connection becomes idle.
+    /// Notified when a slot becomes free or a connection becomes idle.
     changed: Notify,
 }
 
@@ -76,11 +74,12 @@ struct State {
 }
 
 /// Minimum idle time after which a connection of any owner may be closed to make room. Also the maximum wait
-/// for a closed connection to end before another one is closed.
+/// for a closed connection to end before the server closes another connection.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A connection that has not been idle for [`GRACE`] is closed only for an owner with at least this many
-/// connections fewer. With a difference of 1, two owners could close each other's connections in turn.
+/// A connection that has not been idle for [`GRACE`] is closed only if its owner has at least this many
+/// connections more than the new connection's owner. With a difference of 1, two owners could close each
+/// other's connections in turn.
 const EXCESS: usize = 2;
 
 impl Slots {
@@ -100,8 +99,8 @@ impl Slots {
     }
 
     /// Waits for a slot for a connection from this address. If no slot is free, closes the connection that
-    /// has been idle longest, for at least [`GRACE`]. If none has been, closes a connection of the owner with
-    /// the most connections.
+    /// has been idle longest, if it has been idle for at least [`GRACE`]. Otherwise closes the least recently
+    /// active connection of the owner with the most connections, if [`EXCESS`] permits it.
     ///
     /// Returns `None` if the owner of the new connection has reached its limit, or if a connection may be
     /// closed only for an owner with fewer connections. Waiting would then delay other owners.
@@ -130,7 +129,6 @@ impl Slots {
         .await
     }
 
-    /// Closes the connections that have been idle for this long.
     pub(super) fn close_idle(&self, idle: Duration) {
         let now = self.0.now();
         let is_over = |activity: &&Arc<Activity>| {
@@ -139,14 +137,12 @@ impl Slots {
         self.0.lock().connections.values().filter(is_over).for_each(|activity| activity.close(now));
     }
 
-    /// Closes the connections of peers that may no longer connect.
     pub(super) fn close_refused(&self, peers: &PeerFilter) {
         let now = self.0.now();
         let is_refused = |activity: &&Arc<Activity>| !peers.admits(activity.address);
         self.0.lock().connections.values().filter(is_refused).for_each(|activity| activity.close(now));
     }
 
-    /// Waits until `poll` returns a value.
     async fn wait<T>(&self, poll: impl Fn(&mut State) -> Option<T>) -> T {
         loop {
             let changed = self.0.changed.notified();
@@ -168,7 +164,6 @@ impl Shared {
         self.start.elapsed()
     }
 
-    /// Inserts a new connection and returns its slot.
     fn insert(self: &Arc<Self>, state: &mut State, owner: Owner, address: IpAddr) -> Slot {
         state.last += 1;
         let number = state.last;
@@ -248,7 +243,8 @@ impl Activity {
         is_idle.then(|| Duration::from_micros(self.last_active.load(Ordering::Relaxed)))
     }
 
-    /// Returns true if the connection was closed less than [`GRACE`] ago. Its slot should soon become free.
+    /// Returns true if the connection was asked to close less than [`GRACE`] ago. Its slot should soon become
+    /// free.
     fn is_ending(&self, now: Duration) -> bool {
         self.closed.get().is_some_and(|closed| now.saturating_sub(*closed) < GRACE)
     }
@@ -259,7 +255,6 @@ impl Activity {
     }
 }
 
-/// The slot of one connection. Dropping it frees the slot.
 pub(super) struct Slot {
     shared: Arc<Shared>,
     number: u64,
@@ -354,7 +349,6 @@ mod tests {
         }
         drop(idle);
         let third = taking.await.unwrap();
-        // Without a free slot or an idle connection, a server accepts no connection.
         third.set_idle(false);
         later.set_idle(false);
         assert!(waits(slots.available()).await);
@@ -375,7 +369,6 @@ mod tests {
         assert!(waits(busy.closed()).await);
     }
 
-    /// Takes slots for busy connections of an owner.
     async fn busy(slots: &Slots, owner: u8, count: usize) -> Vec<Slot> {
         let mut taken = Vec::new();
         for _ in 0..count {
@@ -467,7 +460,6 @@ mod tests {
         assert!(started.elapsed() >= GRACE);
     }
 
-    /// Without an idle limit, a server closes no connection to make room.
     #[tokio::test]
     async fn connections_without_an_idle_limit_are_kept() {
         let slots = Slots::new(3, 8, false);

@@ -19,7 +19,6 @@ pub(super) struct Endpoints {
     pub(super) peer: Option<SocketAddr>,
 }
 
-/// Returns the span of a client's call.
 pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
     debug_span!(
         target: "rpcrdma_runtime::calls",
@@ -46,7 +45,7 @@ pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
     )
 }
 
-/// Returns the span of a server's call. The server knows only the numbers of programs.
+/// The span has no names, because a server knows only the numbers of programs.
 pub(super) fn server_call(header: &CallHeader, peer: Option<SocketAddr>) -> Span {
     let CallHeader { xid, program, version, procedure, .. } = *header;
     debug_span!(
@@ -68,13 +67,11 @@ pub(super) fn server_call(header: &CallHeader, peer: Option<SocketAddr>) -> Span
     )
 }
 
-/// Records why a call failed.
 pub(super) fn record_failure(span: &Span, why: impl Display) {
     span.record("otel.status_code", "ERROR");
     span.record("exception.message", display(why));
 }
 
-/// Records the addresses of a connection in the span of a client's call.
 pub(super) fn record_endpoints(span: &Span, Endpoints { local, peer }: Endpoints) {
     if let Some(peer) = peer {
         span.record("network.peer.address", display(peer.ip()));

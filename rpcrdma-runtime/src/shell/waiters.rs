@@ -8,7 +8,6 @@ use crate::proto::call::{CallId, IncomingReply, TransportError, Unsendable};
 use crate::proto::session::SessionCall;
 use crate::proto::table::Table;
 
-/// How a call ended.
 pub(super) type Outcome = Result<IncomingReply, TransportError>;
 
 /// Starts and polls calls on their callers' tasks.
@@ -22,14 +21,15 @@ pub(super) trait Submit: Send + Sync {
     /// [`CallError::TooMany`], [`CallError::Disconnected`], or [`Unsendable::RepeatedXid`].
     fn submit(&self, call: SessionCall) -> Result<CallId, CallError>;
 
-    /// Returns the outcome of a call, once. Returns `None` afterwards, or if the session ended without one.
+    /// Returns the outcome of a call, once. Returns `None` afterwards, or if the session ended without an
+    /// outcome.
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
 
     /// Abandons a call whose outcome was not taken.
     fn cancel(&self, call: CallId);
 }
 
-/// The callers of one client, by the XIDs of their calls.
+/// Callers by the XIDs of their calls.
 pub(super) struct Waiters {
     callers: Table<Caller>,
     max_calls: usize,
@@ -40,7 +40,7 @@ pub(super) struct Waiters {
     closed: bool,
 }
 
-/// A caller that waits, or the outcome that it has not taken.
+/// A caller that waits, or an outcome that its caller has not taken.
 pub(super) struct Caller {
     call: CallId,
     state: CallerState,
@@ -54,7 +54,7 @@ enum CallerState {
 }
 
 impl Waiters {
-    /// Returns an empty table for at most `max_calls` callers. The first XID is unpredictable.
+    /// Returns an empty table for at most `max_calls` callers. The first XID is random, if possible.
     pub(super) fn new(max_calls: usize) -> Self {
         let next_xid = getrandom::u32().unwrap_or_else(|_| std::process::id());
         Waiters { callers: Table::default(), max_calls, next_xid, woken: Vec::new(), closed: false }
@@ -119,7 +119,7 @@ impl Waiters {
         }
     }
 
-    /// Stores the outcome of a call, if its caller still waits.
+    /// Stores the outcome of a call if its caller is in the table.
     pub(super) fn end(&mut self, call: CallId, outcome: Outcome) {
         if let Some(caller) = self.get_mut(call)
             && let CallerState::Waiting(waker) = mem::replace(&mut caller.state, CallerState::Ended(outcome))
@@ -152,7 +152,6 @@ impl Waiters {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }
 
-    /// Returns the callers to wake after the lock is released.
     pub(super) fn woken(&mut self) -> &mut Vec<Waker> {
         &mut self.woken
     }
@@ -172,7 +171,6 @@ mod tests {
         Waiters { next_xid, ..Waiters::new(8) }
     }
 
-    /// Adds a caller with this XID.
     fn admit(waiters: &mut Waiters, xid: u32) -> CallId {
         let message = Message { stream: xid.to_be_bytes().to_vec().into(), items: Vec::new() };
         let bounds = ReplyBounds::of::<()>();

@@ -14,7 +14,7 @@ use crate::wire::rpc::CallNumbers;
 
 /// The length of a period, in which an owner may cause each kind of warning once.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Maximum number of warnings per period of one server, of all owners together.
+/// Maximum number of warnings of one server per period, over all owners.
 const MAX_WARNINGS: usize = 64;
 
 /// The limiter of one server's warnings. Clones share their state.
@@ -23,7 +23,6 @@ pub(super) struct Warnings(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// The start of the current period.
     since: Instant,
     given: HashSet<(Kind, Owner)>,
 }
@@ -36,7 +35,6 @@ pub(super) enum Kind {
     ReplyTooLarge,
     /// A record over TCP exceeds the limit.
     RecordTooLong,
-    /// A handler panicked.
     Panic,
     /// The results of a handler cannot be encoded, for example because they exceed a bound.
     InvalidResults,

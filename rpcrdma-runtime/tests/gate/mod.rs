@@ -48,7 +48,6 @@ impl GateServer {
         GateServer { open: Arc::new(Semaphore::new(permits)), arrived: Arc::default() }
     }
 
-    /// Returns the number of calls that have arrived.
     pub fn arrived(&self) -> u32 {
         self.arrived.load(Ordering::Relaxed)
     }

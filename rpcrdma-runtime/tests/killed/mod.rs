@@ -19,7 +19,6 @@ use crate::gate::{Gate, GateServer, Pass};
 
 pub const WAIT: Duration = Duration::from_secs(30);
 
-/// A server over one transport.
 pub trait Transport: Sized + Send + 'static {
     async fn bind(address: SocketAddr, gate: GateServer) -> Result<Self, ServeError>;
 
@@ -78,7 +77,6 @@ impl Running {
         Running { address, gate, task: tokio::spawn(async move { running.await.unwrap() }) }
     }
 
-    /// Starts a server at any free port.
     pub async fn anywhere<T: Transport>(open: bool) -> Self {
         Running::at::<T>(([127, 0, 0, 1], 0).into(), open).await
     }
@@ -90,7 +88,6 @@ impl Running {
         self.address
     }
 
-    /// Waits until this many calls have arrived at the gate.
     pub async fn wait_for_calls(&self, calls: u32) {
         timeout(WAIT, async {
             while self.gate.arrived() < calls {
@@ -108,7 +105,6 @@ pub fn reconnect() -> Reconnect {
     Reconnect { backoff, ..Reconnect::default() }
 }
 
-/// A client that can call the gate.
 pub trait Passes: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static {}
 
 impl<C: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static> Passes for C {}

@@ -129,7 +129,7 @@ fn write_chunks_are_used_in_order() {
     // If there are fewer chunks than items, the remaining items are inline.
     assert_eq!(in_order(&value, vec![chunk(&[1; 5], 1)], &[false, true]).unwrap(), value);
     assert_eq!(in_order(&value, vec![], &[true, true]).unwrap(), value);
-    // A responder must not leave an item inline if it has a chunk.
+    // An item with a nonempty chunk must not be inline.
     assert_eq!(
         kind(in_order(&value, vec![chunk(&[], 1)], &[true, true])),
         ErrorKind::ItemLength { count: 5, chunk: 0 }

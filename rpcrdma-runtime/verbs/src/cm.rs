@@ -90,7 +90,6 @@ pub(super) unsafe trait OwnsDescriptor: AsRawFd {}
 // SAFETY: the library opens one descriptor per channel and closes it when the channel is destroyed.
 unsafe impl OwnsDescriptor for Channel {}
 
-/// Makes reads from a descriptor non-blocking.
 pub(super) fn set_nonblocking(descriptor: RawFd) -> io::Result<()> {
     // SAFETY: both calls take only integers and fail for an invalid descriptor.
     let set = unsafe {
@@ -100,7 +99,6 @@ pub(super) fn set_nonblocking(descriptor: RawFd) -> io::Result<()> {
     if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A copy of an event and its data.
 #[derive(Debug)]
 pub(super) struct Event {
     kind: c_int,
@@ -238,7 +236,6 @@ unsafe impl Send for Id {}
 unsafe impl Sync for Id {}
 
 impl Id {
-    /// Creates an id that is not yet bound to a device.
     pub(super) fn new() -> io::Result<Self> {
         let events = async_fd(Channel::new()?)?;
         let mut raw = ptr::null_mut();

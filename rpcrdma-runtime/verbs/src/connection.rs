@@ -48,11 +48,10 @@ pub struct VerbsConnection {
     keepalive: Option<Pin<Box<Sleep>>>,
     /// Whether work or a Receive completed in this interval.
     active: bool,
-    /// Enforces the minimum rate. `None` without a minimum rate, as for all clients.
+    /// Enforces the minimum rate. `None` if any rate is allowed, as for all clients.
     pace: Option<Pace>,
 }
 
-/// The result of a blocking job.
 enum Blocking {
     Registered(Token, Result<Registered<Memory>, (Memory, io::Error)>),
     Released(Token, u32, Option<Memory>),
@@ -66,7 +65,7 @@ enum Phase {
         disconnected: bool,
         limit: Pin<Box<Sleep>>,
     },
-    /// The connection failed or ended. Received completions are still delivered.
+    /// The connection failed or ended. Earlier completions are still delivered.
     Lost(CloseReason),
     /// The last completion, `Completion::Closed`, has been delivered.
     Closed,
@@ -199,7 +198,7 @@ impl VerbsConnection {
         }
     }
 
-    /// Handles the result of one blocking job. Returns true if one was ready.
+    /// Handles the result of one blocking job. Returns true if a result was ready.
     fn poll_blocking(&mut self, cx: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(joined)) = self.blocking.poll_join_next(cx) else { return false };
         match joined {
@@ -323,7 +322,7 @@ impl VerbsConnection {
             return false;
         }
         self.keepalive = None;
-        // Outstanding work needs no check, because it fails if the peer is dead.
+        // Outstanding work fails if the peer is dead, so no check is needed.
         if !mem::take(&mut self.active)
             && let Some(queue_pair) = self.queue_pair.as_mut().filter(|queue_pair| queue_pair.is_idle())
         {

@@ -32,12 +32,10 @@ use work::Pair;
 
 use super::rdmacm_ffi::event;
 
-/// The address of the device.
 pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// An address that does not resolve.
 pub(super) const UNRESOLVABLE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
 
-/// The properties of the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) iwarp: bool,
@@ -63,7 +61,6 @@ impl Settings {
     };
 }
 
-/// The faults that a test injects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     /// Posted work is not executed.
@@ -72,17 +69,14 @@ pub(super) struct Faults {
     pub(super) late_completions: bool,
     /// An RDMA Read fills only half of its sink and still succeeds.
     pub(super) short_reads: bool,
-    /// Memory registration fails.
     pub(super) fail_registration: bool,
     /// Registration for windows fails at this address, as for read-only memory.
     pub(super) read_only: Option<usize>,
-    /// Memory deregistration fails.
     pub(super) fail_deregistration: bool,
     /// Posting to the send queue fails.
     pub(super) fail_sends: bool,
     /// Posting a Receive fails.
     pub(super) fail_receives: bool,
-    /// Creating a queue pair fails.
     pub(super) fail_queue_pairs: bool,
     /// Accepted connections are not established.
     pub(super) never_established: bool,
@@ -186,7 +180,7 @@ impl Device {
         self.errors.push(what.into());
     }
 
-    /// Counts a call that can fail. Returns true if it should fail.
+    /// Counts a call that can fail. Returns true if the call should fail.
     fn fails(&mut self) -> bool {
         self.calls += 1;
         self.faults.failing_call == Some(self.calls)
@@ -216,7 +210,6 @@ impl Device {
     }
 }
 
-/// Allocates a C object.
 fn allocate<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
@@ -252,12 +245,10 @@ fn null<T>(errno: c_int) -> *mut T {
     ptr::null_mut()
 }
 
-/// A test's access to the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FakeDevice(());
 
 impl FakeDevice {
-    /// Changes the injected faults.
     pub(super) fn faults(self, change: impl FnOnce(&mut Faults)) {
         change(&mut device().faults);
     }
@@ -274,14 +265,13 @@ impl FakeDevice {
         device().calls
     }
 
-    /// Removes the device: all its ids receive an event, and it executes no more work.
+    /// Removes the device: all its ids receive an event, and the device executes no more work.
     pub(super) fn remove(self) {
         let mut device = device();
         device.gone = true;
         device.send_event_to_all(event::DEVICE_REMOVAL);
     }
 
-    /// Restores the removed device.
     pub(super) fn restore(self) {
         device().gone = false;
     }
@@ -297,17 +287,14 @@ impl FakeDevice {
         (device.regions.len(), device.windows.values().filter(|window| window.is_bound()).count())
     }
 
-    /// Returns the number of requests with inline data so far.
     pub(super) fn inlined(self) -> u32 {
         device().inlined
     }
 
-    /// Returns the number of requests so far that generate a completion.
     pub(super) fn signaled(self) -> u32 {
         device().signaled
     }
 
-    /// Returns the address that the last RDMA Write wrote.
     pub(super) fn last_write(self) -> usize {
         device().last_write
     }
@@ -355,7 +342,6 @@ pub(super) fn with(settings: Settings, test: impl AsyncFnOnce(FakeDevice)) {
     assert_eq!(device.object_counts(), [], "objects were not destroyed");
 }
 
-/// Returns the device's address with port 0.
 pub(super) fn any_port() -> SocketAddr {
     SocketAddr::from((ADDRESS, 0))
 }

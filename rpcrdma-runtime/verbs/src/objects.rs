@@ -82,7 +82,6 @@ pub(super) fn check_destroyed(what: &str, errno: c_int) -> bool {
 /// The address of the memory must not change while the value is alive, even if the value moves. Only the
 /// value's own methods may access the memory of a writable value.
 pub(super) unsafe trait Pinned: Send {
-    /// Returns the address and the length.
     fn span(&mut self) -> (*mut u8, usize);
 }
 

@@ -31,9 +31,10 @@ pub(super) struct Pace {
     /// Octets per second, at least 1.
     rate: u64,
     average: MinRate,
-    /// The oldest request, and the time since which it is the oldest.
+    /// The number of the oldest request, and the time at which that request became the oldest.
     oldest: (u64, Instant),
-    /// The number of the next request at some time, and that time. Renewed when that request is the oldest.
+    /// A request number, and the time at which that request was the next to be posted. Replaced once all
+    /// earlier requests are complete.
     mark: (u64, Instant),
     alarm: Pin<Box<Sleep>>,
 }

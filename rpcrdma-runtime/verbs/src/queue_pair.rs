@@ -190,7 +190,6 @@ impl QueuePair {
         !self.has_queued() && self.posted.is_empty()
     }
 
-    /// Returns the posted work, if there is any.
     pub(super) fn load(&self) -> Option<Load> {
         let mut octets = 0u64;
         for posted in self.posted.iter().flatten() {
@@ -605,7 +604,7 @@ impl QueuePair {
 
     fn complete(&mut self, posted: Posted, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
         self.completed = self.completed.wrapping_add(posted.octets);
-        // The slot cannot be taken again before this function returns, so it can still be read below.
+        // The slot cannot be taken again before this function returns, so its data can still be read below.
         if let Some(slot) = posted.slot {
             self.copy_slots.release(slot);
         }
@@ -663,7 +662,6 @@ impl Drop for QueuePair {
     }
 }
 
-/// Converts the status of a failed work request into the reason for closing the connection.
 fn close_reason(status: ibv_wc_status::Type, receive: bool) -> CloseReason {
     let description = || {
         // SAFETY: for every integer the function returns a static C string.

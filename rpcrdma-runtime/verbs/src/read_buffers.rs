@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 
 /// The size of the smallest cached buffer, in octets.
 const MIN_LEN: usize = 64 << 10;
-/// The size of the cache, in octets.
+/// Maximum size of the cache, in octets.
 const MAX_TOTAL: usize = 32 << 20;
 
 static CACHE: Mutex<Cache> = Mutex::new(Cache { data: VecDeque::new(), octets: 0 });
@@ -69,7 +69,6 @@ impl Owner {
     pub(super) fn clear(self) {
         if self != Owner::Shared {
             let removed = cache().clear(self);
-            // The lock is released before the memory is freed.
             drop(removed);
         }
     }
@@ -104,7 +103,6 @@ impl Cache {
         removed
     }
 
-    /// Removes and returns the buffers of an owner.
     fn clear(&mut self, owner: Owner) -> Vec<(Owner, Bytes)> {
         if self.data.iter().all(|(of, _)| *of != owner) {
             return Vec::new();

@@ -8,7 +8,6 @@ use rpcrdma_runtime::proto::work::{RegionPart, Segment, Token};
 
 use super::objects::Registered;
 
-/// Work for the send queue.
 #[derive(Debug)]
 pub(super) enum Work {
     Send {
@@ -26,7 +25,6 @@ pub(super) enum Work {
         source: Segment,
         part: RegionPart,
     },
-    /// Binds a memory window with this handle.
     Bind {
         handle: u32,
     },
@@ -69,7 +67,7 @@ pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) done: Done,
-    /// The length of the request's data, known when the request is posted.
+    /// The length of the request's data, in octets. 0 until the request is posted.
     pub(super) octets: u64,
     /// The work request generates no completion.
     pub(super) unsignaled: bool,
@@ -97,7 +95,6 @@ pub(super) enum Done {
     Unbound(u32),
 }
 
-/// A work request that is ready to be posted.
 pub(super) struct VerbsRequest {
     pub(super) raw: ib::ibv_send_wr,
     pub(super) sges: Vec<ib::ibv_sge>,
@@ -107,7 +104,6 @@ pub(super) struct VerbsRequest {
 }
 
 impl VerbsRequest {
-    /// Creates a request without data.
     pub(super) fn without_data(raw: ib::ibv_send_wr, done: Done) -> Self {
         let posted = Posted { done, octets: 0, unsignaled: true, slot: None, regions: Vec::new() };
         VerbsRequest { raw, sges: Vec::new(), posted, inline: None }
@@ -120,7 +116,6 @@ pub(super) fn request() -> ib::ibv_send_wr {
     unsafe { mem::zeroed() }
 }
 
-/// Sets the remote address and key of an RDMA Read or Write.
 pub(super) fn set_remote(request: &mut ib::ibv_send_wr, remote: &Segment, skip: u64) {
     request.wr.rdma.remote_addr = remote.offset.wrapping_add(skip);
     request.wr.rdma.rkey = remote.handle;

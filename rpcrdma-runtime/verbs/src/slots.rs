@@ -55,7 +55,6 @@ impl Slots {
         Ok(slab.sge(index, skip, len).ok_or(io::ErrorKind::InvalidInput)?)
     }
 
-    /// Returns a scatter/gather element for a complete slot.
     pub(super) fn full_sge(&self, slot: usize) -> io::Result<ib::ibv_sge> {
         self.sge(slot, 0, self.size)
     }

@@ -48,7 +48,6 @@ async fn next(connection: &mut VerbsConnection) -> Completion {
     poll_fn(|cx| connection.poll_completion(cx)).await
 }
 
-/// Polls once with a no-op waker.
 fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -99,7 +99,6 @@ pub(super) struct Fenced {
     pub(super) region: Registered<Memory>,
 }
 
-/// The windows of one connection.
 #[derive(Debug)]
 pub(super) struct Windows {
     bound: BTreeMap<u32, Bound>,

@@ -32,15 +32,15 @@ const INPUT: usize = 72 << 10;
 const RESIZE: u64 = 256 << 10;
 /// Maximum number of reads from the socket buffer after TCP has failed.
 const LAST_READS: usize = 4096;
-/// Rounds of writing and reading before other tasks run.
+/// Maximum number of rounds of writing and reading before other tasks run.
 const ROUNDS: usize = 32;
 
 thread_local! {
-    /// The read buffer of the thread, which is empty between reads, so idle connections need no buffer.
+    /// The read buffer of all connections of the thread. It contains no input between reads, so idle
+    /// connections need no buffer.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Passes the read buffer of this thread to `f`.
 fn with_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.clear();
@@ -72,11 +72,10 @@ pub struct IwarpConnection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Both directions are open.
+    /// The socket is open in both directions.
     Open,
     /// All output was sent, and the socket is closed for writing. The peer has not closed its direction yet.
     Closing,
-    /// The connection has ended.
     Closed,
 }
 
@@ -209,8 +208,8 @@ impl IwarpConnection {
         true
     }
 
-    /// Passes input to the stream. A stream that has ended discards it. The socket is still emptied, so that
-    /// the system does not reset the connection and lose output.
+    /// Passes input to the stream, which discards the input if the stream has ended. The socket is still
+    /// emptied, so that the system does not reset the connection and lose output.
     fn handle_input(&mut self, octets: &[u8]) {
         self.count(octets.len());
         self.tap.received(octets);
@@ -409,7 +408,6 @@ mod tests {
         }
     }
 
-    /// Returns the initiator and the responder of a connection.
     async fn connected(options: &IwarpOptions) -> [IwarpConnection; 2] {
         let listener = IwarpListener::bind("127.0.0.1:0", options.clone()).await.unwrap();
         let address = listener.local_addr().unwrap();

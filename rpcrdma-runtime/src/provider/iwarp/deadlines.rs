@@ -28,22 +28,20 @@ pub(super) struct Deadlines {
     probe: Option<Probe>,
 }
 
-/// The progress of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// Octets written to TCP so far, if more are queued.
     pub(super) sending: Option<u64>,
     /// The progress of each kind of input, or `None` if none of this kind is expected.
     pub(super) input: [Option<u64>; COUNTERS],
-    /// The stream has ended and still has output for TCP.
+    /// The stream has ended, and the socket is still open for writing.
     pub(super) flushing: bool,
-    /// The socket is closed for writing, and the peer has not closed it.
+    /// The socket is closed for writing, and the peer has not closed its direction.
     pub(super) closing: bool,
     /// All output was sent, and the peer has not sent anything.
     pub(super) silent: bool,
 }
 
-/// An expired deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
     /// The peer accepts no output, or accepts it too slowly.

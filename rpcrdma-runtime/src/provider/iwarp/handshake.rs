@@ -195,7 +195,6 @@ impl IwarpRequest {
     }
 }
 
-/// A received MPA frame.
 #[derive(Debug)]
 struct Frame {
     header: FrameHeader,
@@ -236,7 +235,6 @@ impl Frame {
     }
 }
 
-/// Records that the peer closed the connection, and returns the error.
 fn hangup(tap: &mut Tap) -> IwarpError {
     tap.peer_closed();
     IwarpError::Hangup

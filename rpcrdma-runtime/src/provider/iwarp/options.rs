@@ -112,14 +112,14 @@ impl Default for IwarpOptions {
 
 impl IwarpOptions {
     /// Returns the maximum length of an FPDU for a socket: the configured one, or the largest that fits a TCP
-    /// segment (RFC 5044 section 4.5). FPDUs are multiples of four.
+    /// segment (RFC 5044 section 4.5).
     pub(super) fn fpdu_for(&self, socket: &TcpStream) -> usize {
         self.max_fpdu.unwrap_or_else(|| fpdu_in_segment(socket))
     }
 }
 
-/// Returns the size of the largest FPDU that fits a TCP segment. If the segment size is unknown, returns
-/// [`DEFAULT_FPDU`].
+/// Returns the size of the largest FPDU that fits a TCP segment, a multiple of four octets. If the segment
+/// size is unknown, returns [`DEFAULT_FPDU`].
 pub(super) fn fpdu_in_segment(socket: &TcpStream) -> usize {
     segment_size(socket).unwrap_or(DEFAULT_FPDU) & !3
 }

@@ -64,7 +64,6 @@ struct Shared {
     stats: ClientStats,
 }
 
-/// The default timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl CallContext {
@@ -84,7 +83,6 @@ impl CallContext {
 }
 
 impl BackwardClient {
-    /// Returns a client for the handlers of one connection.
     pub(in crate::shell) fn new(calls: Arc<dyn BackwardCalls>, endpoints: Endpoints) -> Self {
         let shared = Arc::new(Shared { calls, endpoints, stats: ClientStats::default() });
         BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }

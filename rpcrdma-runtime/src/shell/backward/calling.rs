@@ -21,10 +21,8 @@ pub(in crate::shell) trait Backward: Send + 'static {
     /// Queues a call for sending. [`RequesterEvent::Done`] follows unless the call is cancelled.
     fn submit(&mut self, message: Message) -> CallId;
 
-    /// Abandons a call.
     fn cancel(&mut self, call: CallId);
 
-    /// Returns true if a call with this XID is outstanding.
     fn is_outstanding(&self, xid: u32) -> bool;
 
     fn poll_event(&mut self) -> Option<RequesterEvent>;
@@ -32,7 +30,6 @@ pub(in crate::shell) trait Backward: Send + 'static {
 
 /// The interface of a server's callers to their connection, for any transport.
 pub(in crate::shell) trait BackwardCalls: Submit {
-    /// Allows calls.
     fn ready(&self);
 
     /// Watches the connection. The value is true once the connection is lost.
@@ -68,7 +65,6 @@ impl<B: Backward> Calling<B> {
         Calling(Arc::new(Shared { state, used, closed }))
     }
 
-    /// Returns the interface for callers.
     pub(in crate::shell) fn calls(&self) -> Arc<dyn BackwardCalls> {
         self.0.clone()
     }

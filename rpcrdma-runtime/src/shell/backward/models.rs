@@ -26,7 +26,7 @@ mod sync {
     pub(super) use loom::sync::{Mutex, MutexGuard};
 }
 
-/// An engine whose connection answers every call that it sends.
+/// An engine whose peer replies to every call.
 #[derive(Default)]
 struct Answering {
     calls: Vec<CallId>,
@@ -56,7 +56,7 @@ impl Backward for Answering {
 }
 
 impl Answering {
-    /// Answers all calls. Returns true if there was one.
+    /// Replies to all queued calls. Returns true if there are replies.
     fn answer(&mut self) -> bool {
         let reply =
             || IncomingReply { message: Received::unreduced(Bytes::new()), traffic: Traffic::default() };

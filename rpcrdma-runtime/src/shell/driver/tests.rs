@@ -123,7 +123,6 @@ impl Outbound for Wired {
     }
 }
 
-/// Waits for one call and replies to it.
 fn answer(wire: &SharedWire) {
     let call = block_on(poll_fn(|cx| {
         let mut wire = wire.lock().unwrap();

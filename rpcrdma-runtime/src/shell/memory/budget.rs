@@ -92,7 +92,6 @@ impl MemoryBudget {
         self.0.used.load(Ordering::SeqCst)
     }
 
-    /// Returns the account of an owner.
     pub(in crate::shell) fn account(&self, owner: Owner) -> Arc<Account> {
         let mut accounts = self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(account) = accounts.get(&owner).and_then(Weak::upgrade) {
@@ -118,7 +117,6 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-/// The memory that one owner uses.
 #[derive(Debug)]
 pub(in crate::shell) struct Account {
     budget: MemoryBudget,
@@ -128,12 +126,10 @@ pub(in crate::shell) struct Account {
 }
 
 impl Account {
-    /// Returns a permit for no memory.
     pub(in crate::shell) fn permit(self: &Arc<Self>) -> Permit {
         Permit { account: self.clone(), bytes: AtomicU64::new(0), exceeds: AtomicBool::new(false) }
     }
 
-    /// Returns memory of size 0 for calls that wait.
     pub(in crate::shell) fn waiting(self: &Arc<Self>) -> WaitingMemory {
         WaitingMemory { account: self.clone(), bytes: 0 }
     }
@@ -154,8 +150,8 @@ impl Account {
         own <= ALWAYS.min(max / 4) || own <= GUARANTEED.min(max / 4) && exceeds_little || is_fair
     }
 
-    /// Adds bytes if they fit. Concurrent threads may exceed the owner's share. Only guaranteed memory can
-    /// exceed the budget.
+    /// Adds bytes if they fit. Concurrent threads may exceed the owner's share. Here, only guaranteed memory
+    /// can exceed the budget.
     fn try_add(&self, bytes: u64) -> bool {
         let light = self.budget.max() / LIGHT;
         let add = |used: u64| self.fits(bytes, used, light).then(|| used.saturating_add(bytes));
@@ -222,7 +218,7 @@ pub(in crate::shell) struct Permit {
 }
 
 impl Permit {
-    /// Waits until the permit covers this many bytes, or a quarter of the budget. Cancel safe.
+    /// Waits until the permit covers the smaller of this many bytes and a quarter of the budget. Cancel safe.
     pub(super) async fn reserve(&self, bytes: u64) {
         let budget = &self.account.budget;
         let wanted = bytes.min(budget.max() / 4);
@@ -255,7 +251,6 @@ impl Permit {
         false
     }
 
-    /// Sets the size without waiting.
     pub(in crate::shell) fn set(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::SeqCst);
         match bytes.checked_sub(before) {

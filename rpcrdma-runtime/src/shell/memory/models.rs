@@ -67,7 +67,7 @@ fn the_counters_return_to_zero_after_concurrent_calls() {
     });
 }
 
-/// The calls hold memory, and nothing is left for either of them.
+/// The calls hold memory, and no memory is left for either of them.
 #[test]
 fn calls_that_hold_memory_do_not_wait_for_each_other() {
     check(|| {

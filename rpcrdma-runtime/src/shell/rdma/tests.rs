@@ -20,14 +20,13 @@ use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, ReadSegment, WriteC
 use crate::wire::rpc::CallHeader;
 use crate::xdr::{Reader, Reducer, Sink, Writer};
 
-/// The size of a long reply.
 const LONG: u32 = 4 << 20;
 /// The size of the chunk for a small reply, and the size of its item.
 const CHUNK: u32 = 16 << 10;
 
 /// Procedure 1 returns a long item, procedure 3 a small item, and procedure 0 no data. Procedures 2, 4 and 5
-/// never reply. Procedures 4 and 5 reserve memory for a long reply. The memory of procedures 2 and 5 outlives
-/// their handlers.
+/// never reply. Procedures 1, 4 and 5 reserve memory for a long reply. The memory of procedures 2 and 5
+/// outlives their handlers.
 #[derive(Default)]
 struct Files {
     outliving: Mutex<Vec<CallMemory>>,
@@ -293,7 +292,7 @@ async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
     }
     settle().await;
     assert_eq!(other.output().1, 3, "{memory:?}");
-    // The other calls are answered once the first replies are sent.
+    // The other calls get their replies once the first replies are sent.
     let mut sent = 0;
     loop {
         let more: usize = unread.iter().map(UnreadConnection::complete_sends).sum();
@@ -338,7 +337,7 @@ async fn small_calls_do_not_wait_for_large_calls_of_their_owner() {
     assert_eq!(sent, 40, "every small call, and not the large one");
 }
 
-/// Calls that wait use memory, although none is reserved for them.
+/// Waiting calls use memory, although none is reserved for them.
 #[tokio::test(start_paused = true)]
 async fn an_owner_of_too_many_waiting_calls_loses_connections() {
     let memory = MemoryBudget::new(16 << 20);
@@ -369,7 +368,7 @@ async fn a_small_call_waits_for_memory_that_its_handler_reserves() {
         (0..64).for_each(|xid| connection.call(xid, 4, 0, 0));
     }
     settle().await;
-    // The last call that fits may exceed half of the budget by half of its size.
+    // The last call that fits may exceed half of the budget by half of the call's size.
     assert!((24 << 20..=34 << 20).contains(&memory.used()), "{memory:?}");
 }
 
@@ -437,7 +436,7 @@ async fn a_connection_that_fetches_a_call_is_active() {
     assert_eq!(connection.reads(), 1);
     slots.close_idle(Duration::ZERO);
     assert!(tokio::time::timeout(Duration::from_secs(1), slot.closed()).await.is_err());
-    // The call is then complete, and the connection is idle once the reply is sent.
+    // Once the call is complete and its reply is sent, the connection is idle.
     let token = connection.0.lock().unwrap().actions.iter().find_map(|action| match action {
         Action::Read { token, .. } => Some(*token),
         _ => None,

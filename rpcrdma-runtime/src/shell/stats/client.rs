@@ -121,7 +121,6 @@ impl fmt::Display for ClientSnapshot {
 /// The names of the session's counters.
 const SESSION: [&str; 4] = ["connections", "failed_attempts", "retransmissions", "timeouts"];
 
-/// The counters of a client.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct ClientStats(Arc<Counts>);
 
@@ -164,7 +163,6 @@ impl ClientStats {
         }
     }
 
-    /// Counts a call that has ended.
     pub(in super::super) fn ended(&self, outcome: Result<&Traffic, &CallError>) {
         match outcome {
             Ok(traffic) => {
@@ -186,7 +184,6 @@ impl ClientStats {
         metrics::count("rpcrdma_client_failures_total", Failures::NAMES, failures.to_array());
     }
 
-    /// Records the credits that the server grants.
     pub(in super::super) fn granted(&self, credits: u32) {
         let before = self.0.credits.swap(credits, Ordering::Relaxed);
         metrics::add("rpcrdma_client_credits", f64::from(credits) - f64::from(before));

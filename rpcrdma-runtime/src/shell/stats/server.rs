@@ -124,7 +124,6 @@ impl ServerStats {
     }
 }
 
-/// Counts as an open connection until it is dropped.
 #[derive(Debug)]
 pub(in super::super) struct OpenConnection(ServerStats);
 

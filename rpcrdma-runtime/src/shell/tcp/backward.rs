@@ -7,16 +7,14 @@ use crate::proto::call::{CallId, RequesterEvent, TransportError};
 use crate::proto::session::SessionRequester;
 use crate::xdr::Message;
 
-/// The backward calls on one connection.
 pub(super) struct TcpBackward {
     pub(super) requester: TcpRequester,
-    /// Whether the client accepts calls.
+    /// True once the client accepts calls. Earlier calls fail with [`TransportError::NotReady`].
     pub(super) ready: bool,
     submitted: u32,
 }
 
 impl TcpBackward {
-    /// Returns the state of a new connection. No call is sent until the client is ready.
     pub(super) fn new(options: &TcpOptions) -> Self {
         TcpBackward {
             requester: TcpRequester::new(options, options.max_concurrent_backward_calls),

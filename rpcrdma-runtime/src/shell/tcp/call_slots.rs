@@ -25,7 +25,7 @@ pub(super) struct CallSlots {
 const COST: usize = 256;
 
 impl CallSlots {
-    /// Returns free slots. The queue is full once it contains as many bytes as the longest record.
+    /// Returns free slots. The queue is full once its calls reach the size of the longest record.
     pub(super) fn new(max_calls: usize, options: &TcpOptions) -> Self {
         let max_calls = max_calls.clamp(1, Semaphore::MAX_PERMITS);
         CallSlots {
@@ -44,7 +44,6 @@ impl CallSlots {
             || queueing && self.queued_bytes < self.max_queued_bytes
     }
 
-    /// Returns true if no call is queued, runs, or has an unwritten reply.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.free.available_permits() == self.max_calls
     }
@@ -55,7 +54,6 @@ impl CallSlots {
         self.queue.len().saturating_add(running)
     }
 
-    /// Queues a call, with its memory if the call has reserved any.
     pub(super) fn push(&mut self, call: Bytes, memory: Option<CallMemory>) {
         self.queued_bytes = self.queued_bytes.saturating_add(call.len().saturating_add(COST));
         self.queue.push_back((call, memory));

@@ -24,7 +24,7 @@ use crate::proto::session::Policy;
 use crate::provider::addresses;
 use crate::xdr::{BytesMut, Message, Received};
 
-/// The smallest item that is sent from its own buffer, in octets; smaller ones are copied.
+/// The smallest item that is sent from its own buffer, in octets. Smaller items are copied.
 const MIN_ITEM: usize = 16 << 10;
 
 /// A client of one server over TCP. Clones share its connection, and any number of tasks may call at once.

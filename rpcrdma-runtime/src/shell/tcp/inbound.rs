@@ -53,7 +53,6 @@ pub(super) struct TcpInbound {
 }
 
 impl TcpInbound {
-    /// Returns a new connection and the executor of its calls.
     pub(super) fn new(
         socket: TcpStream,
         peer: SocketAddr,
@@ -92,10 +91,6 @@ impl TcpInbound {
         self.backward.with(|backward| backward.requester.ended(reason));
     }
 
-    /// Returns the next event, unless an error ends the connection.
-    ///
-    /// # Errors
-    /// The error that ended the connection.
     async fn event(&mut self) -> io::Result<Event<Key>> {
         loop {
             if let Some(error) = self.failed.take() {
@@ -154,9 +149,6 @@ impl TcpInbound {
 
     /// Returns the memory for which the next record must wait, if any. Small records wait only if the owner
     /// has used up its share. Records that may be replies to backward calls do not wait.
-    ///
-    /// # Errors
-    /// The record is too long.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
         if self.arriving.is_some() || self.backward.with_used(|backward| backward.requester.has_outstanding())
         {
@@ -226,7 +218,6 @@ impl Inbound for TcpInbound {
     }
 }
 
-/// Serves one connection until it ends.
 pub(in super::super) async fn serve_socket(
     socket: TcpStream,
     peer: SocketAddr,

@@ -38,7 +38,6 @@ pub(super) struct TcpOutbound {
 }
 
 impl TcpOutbound {
-    /// Returns a new connection, on which the server may call `backward`, and its requester.
     pub(super) fn new(
         socket: TcpStream,
         peer: SocketAddr,
@@ -70,7 +69,6 @@ impl TcpOutbound {
             if self.outgoing.is_empty() {
                 return Ok(true);
             }
-            // Sending may have freed slots for further calls.
             if !self.outgoing.try_write()? {
                 return Ok(false);
             }

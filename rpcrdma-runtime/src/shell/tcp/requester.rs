@@ -19,15 +19,13 @@ use crate::wire::rpc::record_mark;
 use crate::xdr::{Message, Received};
 
 /// A slot for one call, which is free once all clones are dropped. The output queue contains a clone until
-/// the message of the call is written, which bounds the queue.
+/// the call or its reply is written, which bounds the queue.
 pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
-/// The queued and the outstanding calls of one connection.
 pub(super) struct TcpRequester {
     slots: Arc<Semaphore>,
     /// Calls that wait for a slot, in the order of submission.
     queue: BTreeMap<CallId, Message>,
-    /// Outstanding calls by XID.
     calls: Table<Sent>,
     max_silence: Duration,
     /// Time at which the server last sent something, or at which the connection was made.
@@ -47,7 +45,6 @@ struct Sent {
 }
 
 impl TcpRequester {
-    /// Returns the requester of a new connection, for at most `calls` calls at once.
     pub(super) fn new(options: &TcpOptions, calls: usize) -> Self {
         TcpRequester {
             slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
@@ -67,15 +64,12 @@ impl TcpRequester {
         self.max_reply
     }
 
-    /// Returns the reason to close the connection, if any.
     pub(super) fn closing(&self) -> Option<&CloseReason> {
         self.closing.as_ref()
     }
 
     /// Queues a call for [`Self::poll_send`]. [`RequesterEvent::Done`] follows unless the call is forgotten.
-    ///
-    /// # Errors
-    /// The message is 2 GiB or longer.
+    /// Fails if the message is 2 GiB or longer.
     pub(super) fn enqueue(&mut self, call: CallId, message: Message) -> Result<(), TransportError> {
         let bytes = message.unreduced_len();
         record_mark(bytes).ok_or(TransportError::Unsendable(Unsendable::Record(bytes)))?;
@@ -83,12 +77,12 @@ impl TcpRequester {
         Ok(())
     }
 
-    /// Reports the end of a call.
     pub(super) fn end(&mut self, call: CallId, outcome: Result<IncomingReply, TransportError>) {
         self.events.push_back(RequesterEvent::Done { call, outcome });
     }
 
-    /// Abandons a call. Returns the time at which the call was sent, or `None` if it is not outstanding.
+    /// Abandons a call. Returns the time at which the call was sent, or `None` if the call is not
+    /// outstanding.
     pub(super) fn forget(&mut self, call: CallId) -> Option<Instant> {
         if self.calls.get(call.xid()).is_some_and(|sent| sent.id == call) {
             return self.calls.remove(call.xid()).map(|sent| sent.at);
@@ -97,18 +91,17 @@ impl TcpRequester {
         None
     }
 
-    /// Returns true if a call with this XID is outstanding. A late reply to an abandoned call is dropped
-    /// unless another unanswered call has the same XID, which takes 2^32 calls.
+    /// Returns true if a call with this XID is outstanding. XIDs of abandoned calls do not count, because
+    /// they recur only after 2^32 calls.
     pub(super) fn is_outstanding(&self, xid: u32) -> bool {
         self.calls.contains(xid)
     }
 
-    /// Returns true if a call is outstanding.
     pub(super) fn has_outstanding(&self) -> bool {
         self.calls.len() > 0
     }
 
-    /// Returns the next message to send, and the slot to drop once it is written.
+    /// Returns the next message to send, and the slot to drop once the message is written.
     pub(super) fn poll_send(&mut self) -> Option<(Message, Slot)> {
         if self.queue.is_empty() {
             return None;
@@ -121,7 +114,6 @@ impl TcpRequester {
         Some((message, slot))
     }
 
-    /// Records that the server has sent something.
     pub(super) fn record_activity(&mut self) {
         self.last_received = Instant::now();
         self.silent.clear();

@@ -34,7 +34,6 @@ pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()
     }
 }
 
-/// The receiving direction.
 pub(super) struct Incoming {
     socket: OwnedReadHalf,
     input: BytesMut,
@@ -45,7 +44,6 @@ pub(super) struct Incoming {
     read: u64,
 }
 
-/// The sending direction.
 pub(super) struct Outgoing {
     socket: OwnedWriteHalf,
     buffers: VecDeque<Buffer>,
@@ -61,7 +59,7 @@ struct Buffer {
     slot: Option<Slot>,
 }
 
-/// Splits a connection into its two directions. The peer must maintain a rate of at least `min_rate`.
+/// Splits a connection into its two directions. The peer must reach `min_rate` octets per second.
 pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> (Incoming, Outgoing) {
     let (reader, writer) = socket.into_split();
     let incoming = Incoming {
@@ -83,9 +81,6 @@ impl Incoming {
     }
 
     /// Returns the next record if it is already buffered.
-    ///
-    /// # Errors
-    /// The record is too long.
     pub(super) fn buffered(&mut self) -> io::Result<Option<Bytes>> {
         let record = self.records.next(&mut self.input).map_err(io::Error::other)?;
         if record.is_some() {
@@ -95,9 +90,6 @@ impl Incoming {
     }
 
     /// Returns the maximum length of the next record, once its start is buffered.
-    ///
-    /// # Errors
-    /// The record is too long.
     pub(super) fn announced(&mut self) -> io::Result<Option<usize>> {
         self.records.announced(&mut self.input).map_err(io::Error::other)
     }
@@ -119,10 +111,7 @@ impl Incoming {
         self.rate.is_missed(None);
     }
 
-    /// Returns the next record, or `None` at the end of the stream. Cancel safe.
-    ///
-    /// # Errors
-    /// An error of the operating system, or a record that is too long, truncated, stalled or too slow.
+    /// Returns the next record, or `None` at the end of the stream.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         loop {
             if let Some(record) = self.buffered()? {
@@ -135,9 +124,6 @@ impl Incoming {
     }
 
     /// Reads once. Returns false at the end of the stream. Cancel safe.
-    ///
-    /// # Errors
-    /// An error of the operating system, or a record that is truncated, stalled or too slow.
     pub(super) async fn read(&mut self) -> io::Result<bool> {
         poll_fn(|cx| self.poll_read(cx)).await
     }
@@ -166,10 +152,8 @@ impl Incoming {
 }
 
 impl Outgoing {
-    /// Queues a message. The slot is dropped once the message is written.
-    ///
-    /// # Errors
-    /// The message is 2 GiB or longer.
+    /// Queues a message. The slot is dropped once the message is written. Fails if the message is 2 GiB or
+    /// longer.
     pub(super) fn push(&mut self, message: Message, slot: Slot) -> io::Result<()> {
         let mark = record_mark(message.unreduced_len()).ok_or(io::ErrorKind::InvalidInput)?;
         let mark = Bytes::copy_from_slice(&mark);
@@ -181,20 +165,15 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Returns true if nothing is queued.
     pub(super) fn is_empty(&self) -> bool {
         self.buffers.is_empty()
     }
 
     /// Writes a part of the queued output, which must not be empty. Cancel safe.
-    ///
-    /// # Errors
-    /// An error of the operating system, or the peer accepts no output or accepts it too slowly.
     pub(super) async fn write(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_write(cx)).await
     }
 
-    /// The poll function of [`Outgoing::write`].
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.try_write()? {
             let Poll::Ready(writable) = self.socket.as_ref().poll_write_ready(cx) else {
@@ -206,9 +185,6 @@ impl Outgoing {
     }
 
     /// Writes a part of the queued output without waiting. Returns true if any bytes were written.
-    ///
-    /// # Errors
-    /// An error of the operating system, or the peer is too slow.
     pub(super) fn try_write(&mut self) -> io::Result<bool> {
         let mut slices = [IoSlice::new(&[]); MAX_BUFFERS];
         let mut count = 0;
@@ -231,7 +207,6 @@ impl Outgoing {
         }
     }
 
-    /// Removes written octets from the queue.
     fn remove_written(&mut self, mut octets: usize) {
         while let Some(buffer) = self.buffers.front_mut() {
             let taken = octets.min(buffer.data.len());
@@ -257,7 +232,7 @@ impl Outgoing {
 struct Stall {
     limit: Duration,
     since: Option<Instant>,
-    /// Fires at the end of this stall or of an earlier one. An early wake-up costs less than resetting the
+    /// Fires at the end of this stall or of an earlier stall. An early wake-up costs less than resetting the
     /// timer for each stall.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -267,7 +242,6 @@ impl Stall {
         Stall { limit, since: None, timer: None }
     }
 
-    /// Polls for the end of the limit.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let since = self.since.get_or_insert_with(Instant::now);
         let Some(end) = since.checked_add(self.limit) else { return Poll::Pending };
@@ -296,7 +270,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns a connection and its peer.
     async fn connected() -> (TcpStream, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (local, peer) =
@@ -313,7 +286,7 @@ mod tests {
         peer.write_all(&(1_u32 << 31 | 8 << 20).to_be_bytes()).unwrap();
         assert!(incoming.read().await.unwrap() && incoming.buffered().unwrap().is_none());
         for accepted in 0..8 {
-            // Pieces that the socket buffers hold.
+            // Each piece fits into the socket buffers.
             for piece in vec![0; part].chunks(16 << 10) {
                 peer.write_all(piece).unwrap();
                 let end = incoming.read + piece.len() as u64;

@@ -68,7 +68,6 @@ extern "C" fn rdma_destroy_id(id: *mut CmId) -> c_int {
     return_value(device().destroy_id(id.addr()))
 }
 
-/// Reads an address argument.
 fn read_address(address: *const libc::sockaddr) -> Option<SocketAddr> {
     // SAFETY: the provider always passes a pointer to a `sockaddr_storage`.
     from_storage(unsafe { &*address.cast() })

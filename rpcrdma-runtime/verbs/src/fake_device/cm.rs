@@ -18,7 +18,6 @@ pub(super) struct EventQueue {
     pub(super) waiting: VecDeque<Event>,
 }
 
-/// An event in a channel.
 pub(super) struct Event {
     pub(super) id: usize,
     /// The id of the client, for a connection request.
@@ -97,7 +96,6 @@ impl Parameters {
 }
 
 impl Device {
-    /// Adds an event to the channel of an id.
     pub(super) fn send_event(
         &mut self,
         id: usize,

@@ -85,7 +85,6 @@ struct Bound {
     access: u32,
 }
 
-/// The arguments of a bind request.
 pub(super) struct Binding {
     pub(super) window: usize,
     pub(super) key: u32,

@@ -10,7 +10,7 @@ use libc::{c_int, c_uint, c_void};
 
 use super::{Device, allocate, device, failed, free, null, zeros};
 
-/// A pipe with one octet for each unread event, so its read end is readable while there are unread events.
+/// A pipe with one octet for each unread event. Its read end is readable while there are unread events.
 pub(super) struct Signal {
     reader: PipeReader,
     writer: PipeWriter,
@@ -30,8 +30,8 @@ impl Signal {
         self.writer.write_all(&[1]).expect("room in the pipe");
     }
 
-    /// Consumes one octet. If no octet is available, returns the error number; a blocking
-    /// descriptor blocks instead.
+    /// Consumes one octet. If no octet is available, returns the error number; a blocking descriptor blocks
+    /// instead.
     pub(super) fn clear(&mut self) -> Result<(), c_int> {
         self.reader.read_exact(&mut [0]).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
     }

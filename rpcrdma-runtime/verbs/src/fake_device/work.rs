@@ -21,7 +21,7 @@ pub(super) struct Pair {
     state: State,
     sends: VecDeque<Posted>,
     receives: VecDeque<Receive>,
-    /// Executed unsignaled work. The device may still access its memory until the next completion.
+    /// Executed unsignaled work, whose memory the device may still access until the next completion.
     done: VecDeque<Posted>,
     /// The numbers of the work that occupies the send queue until a completion is polled.
     outstanding_sends: VecDeque<u64>,
@@ -58,7 +58,6 @@ struct Receive {
     sges: Vec<ib::ibv_sge>,
 }
 
-/// The result of executing work.
 enum Outcome {
     Done,
     /// The peer has no Receive. The work is retried later.
@@ -87,7 +86,7 @@ impl Posted {
 }
 
 impl Device {
-    /// Returns true if incomplete work uses a key.
+    /// Returns true if the device may still use a key for posted work.
     pub(super) fn is_used_by_work(&self, key: u32) -> bool {
         let names = |sges: &[ib::ibv_sge]| sges.iter().any(|sge| sge.lkey == key);
         self.pairs.values().any(|pair| {
@@ -135,7 +134,6 @@ impl Device {
         Ok(raw)
     }
 
-    /// Connects two queue pairs.
     pub(super) fn join(&mut self, one: usize, other: usize) {
         for (at, peer) in [(one, other), (other, one)] {
             if let Some(pair) = self.pairs.get_mut(&at) {
@@ -414,7 +412,6 @@ fn entry(number: u64, pair: u32, status: ibv_wc_status::Type, opcode: ibv_wc_opc
     Entry { number, status, opcode, vendor: 0, len: 0, key: 0, pair, from: 0, flags: 0, rest: [0; 4] }
 }
 
-/// Copies the scatter/gather list of a request.
 fn sges(list: *const ib::ibv_sge, count: c_int, max: u32) -> Result<Vec<ib::ibv_sge>, c_int> {
     let count = u32::try_from(count).ok().filter(|count| *count <= max).ok_or(libc::EINVAL)?;
     if count == 0 {

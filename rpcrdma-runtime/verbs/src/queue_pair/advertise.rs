@@ -49,7 +49,6 @@ impl QueuePair {
         self.windows.as_mut().map(Windows::take_fenced).unwrap_or_default()
     }
 
-    /// Destroys all windows and returns their regions.
     pub(crate) fn destroy_windows(&mut self) -> Vec<Registered<Memory>> {
         self.windows.take().map(Windows::into_regions).unwrap_or_default()
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::*;
 
-/// Devices with and without memory windows.
 const KINDS: [Settings; 2] = [Settings::CARD, PLAIN];
 
 fn close(connection: &mut VerbsConnection) {
@@ -104,7 +103,8 @@ fn an_idle_connection_detects_a_dead_peer() {
     }
 }
 
-/// Submits one action of each kind while the device is stalled.
+/// Submits an RDMA Read, an RDMA Write, a Send, a registration and an invalidation while the device is
+/// stalled.
 async fn busy(local: &mut VerbsConnection, peer: &mut VerbsConnection, device: FakeDevice) {
     let (remote, own) = (source(9000, 1), sink(9000));
     let source_segment = advertise(peer, local, remote).await;
@@ -122,7 +122,7 @@ async fn busy(local: &mut VerbsConnection, peer: &mut VerbsConnection, device: F
     while let Poll::Ready(completion) = poll_once(next(local)) {
         done.push(completion);
     }
-    // Without windows, invalidation posts no work, so it completes as well.
+    // Without windows, invalidation posts no work, so the invalidation also completes.
     let expected = 1 + usize::from(!local.info().remote_invalidation);
     assert_eq!(done.len(), expected, "{done:?}");
 }

@@ -75,7 +75,6 @@ fn devices_are_listed() {
     });
 }
 
-/// Dropping a connection attempt at any point destroys all its objects.
 #[test]
 fn dropping_a_connection_attempt_leaves_no_objects() {
     let mut total = None;
@@ -127,7 +126,7 @@ fn accepting_times_out() {
         let options = VerbsOptions { connect_timeout: Duration::from_secs(30), ..options() };
         let serving = async { listener.accept().await.expect("a peer").accept(b"", RECEIVE).await };
         let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
-        // The server's timeout is shorter, so it expires first.
+        // The server's shorter timeout expires first.
         assert!(matches!(peer, Err(VerbsError::Timeout { .. })), "{peer:?}");
         assert!(matches!(local, Err(VerbsError::Refused { .. })), "{local:?}");
     });

@@ -8,7 +8,6 @@ use super::*;
 /// leaked.
 static LEAKABLE: Mutex<Vec<Bytes>> = Mutex::new(Vec::new());
 
-/// Returns a buffer that may be leaked.
 fn leakable(octets: Vec<u8>) -> Bytes {
     let data = Bytes::from(octets);
     LEAKABLE.lock().expect("the lock is not poisoned").push(data.clone());
@@ -54,7 +53,6 @@ fn failed_registration_returns_the_memory() {
                     other => panic!("{other:?}"),
                 }
             }
-            // The connection stays open.
             device.faults(|faults| faults.fail_registration = false);
             send(&mut local, vec![Bytes::from_static(b"still open")], None).await;
             assert_eq!(receive(&mut peer).await.0, b"still open"[..]);

@@ -12,8 +12,8 @@ const RATE: u64 = 500;
 const MESSAGES: u64 = 40;
 const MESSAGE: usize = 1000;
 
-/// Sends messages to a client that accepts one at each tick. Returns the number of completed messages, and
-/// the reason if the server closed the connection.
+/// Sends messages to a client that accepts one message per tick. Returns the number of completed messages,
+/// and the reason if the server closed the connection.
 async fn served(tick: Duration) -> (u64, Option<CloseReason>) {
     let options = VerbsOptions { min_rate: RATE, max_sends: 64, ..options() };
     let (mut client, mut server) = connected(&options).await;

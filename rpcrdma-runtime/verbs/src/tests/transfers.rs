@@ -241,7 +241,6 @@ async fn receive_while(peer: &mut VerbsConnection, local: &mut VerbsConnection) 
     }
 }
 
-/// Covers devices with and without windows, and iWARP.
 #[test]
 fn memory_is_read_and_written() {
     let iwarp = Settings { iwarp: true, ..PLAIN };
@@ -278,7 +277,6 @@ fn transfers_longer_than_a_message_are_split() {
     });
 }
 
-/// Megabytes of memory are registered and deregistered on other threads.
 #[test]
 fn long_memory_is_registered_by_another_thread() {
     const LONG: usize = crate::objects::LONG;
@@ -319,7 +317,7 @@ fn rdma_reads_of_one_region_fill_it_in_place() {
                 panic!("not read")
             };
             assert!(data == octets(9000, 1));
-            // A later RDMA Read does not continue the region.
+            // An RDMA Read that does not continue its region fails.
             let part = RegionPart { offset: 100, total: 9000 };
             peer.submit(Action::Read { token: Token(15), source: Segment { length: 8900, ..segment }, part });
             let (reason, _) = closed(&mut peer).await;

@@ -122,7 +122,7 @@ fn a_connection_without_windows_clears_the_r_flag() {
             assert_eq!(local.info().remote_invalidation, allowed);
             connections.push((local, peer));
         }
-        // The second connection has no window, but it can still advertise memory.
+        // The second connection has no window, but can still advertise memory.
         let (local, peer) = &mut connections[1];
         let source_segment = advertise(local, peer, source(100, 1)).await;
         assert!(read(peer, source_segment).await == octets(100, 1));

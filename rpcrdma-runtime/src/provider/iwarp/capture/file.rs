@@ -40,7 +40,6 @@ struct Shared {
 
 struct State {
     file: File,
-    /// The buffer for one packet.
     packet: Vec<u8>,
     /// Length of the file up to its last complete packet, in octets; `None` after a failure.
     size: Option<u64>,
@@ -90,7 +89,6 @@ impl CaptureFile {
         Some(number)
     }
 
-    /// Removes a connection whose capture has ended.
     pub(super) fn end(&self, flow: &Flow) {
         self.lock().flows.remove(flow);
     }
@@ -139,7 +137,7 @@ const HEAD_LEN: u64 = 24;
 
 fn begin(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // The file is not truncated yet: the lock may show that another process uses it.
+    // The file is not truncated yet: the lock may show that another process uses the file.
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);

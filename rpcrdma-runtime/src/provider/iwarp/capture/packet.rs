@@ -14,7 +14,6 @@ const WINDOW: u16 = u16::MAX;
 const WINDOW_SHIFT: u8 = 14;
 const HOPS: u8 = 64;
 
-/// The TCP flag of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flag {
     Syn,
@@ -24,7 +23,6 @@ pub(super) enum Flag {
     None,
 }
 
-/// The header of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) from: SocketAddr,

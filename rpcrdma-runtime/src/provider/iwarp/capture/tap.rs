@@ -34,7 +34,6 @@ struct Recorder {
     recorded: usize,
 }
 
-/// The packets of one direction.
 #[derive(Debug)]
 struct Direction {
     from: SocketAddr,
@@ -124,7 +123,6 @@ impl Tap {
         Ok(Tap(Some(recorder)))
     }
 
-    /// Switches both directions to FPDUs.
     pub(in super::super) fn begin_fpdus(&mut self, agreed: Agreed) {
         if let Some(recorder) = &mut self.0 {
             recorder.local.splitter.begin(agreed.markers_out);
@@ -160,7 +158,6 @@ impl Tap {
         }
     }
 
-    /// Records octets that were read from TCP.
     pub(in super::super) fn received(&mut self, octets: &[u8]) {
         self.record(Side::Peer, octets);
     }
@@ -178,17 +175,14 @@ impl Tap {
         }
     }
 
-    /// Records that the local peer sends no more data.
     pub(in super::super) fn closed(&mut self) {
         self.record_end(Side::Local, Flag::Fin);
     }
 
-    /// Records that the peer sends nothing more.
     pub(in super::super) fn peer_closed(&mut self) {
         self.record_end(Side::Peer, Flag::Fin);
     }
 
-    /// Records that the connection to the peer failed.
     pub(in super::super) fn peer_reset(&mut self) {
         self.record_end(Side::Peer, Flag::Reset);
     }
