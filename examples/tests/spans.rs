@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
-/// An exported span.
 #[derive(Debug)]
 struct Exported<'o> {
     kind: &'o str,

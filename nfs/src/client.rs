@@ -30,7 +30,7 @@ pub use walk::{Step, Visit, Walk};
 
 /// Maximum bytes of data in one call or reply.
 const CHUNK_MAX: u32 = 1 << 20;
-/// Maximum number of outstanding calls per transfer. The transport queues calls beyond the server's credits.
+/// Maximum number of outstanding calls per transfer.
 const WINDOW: usize = 16;
 
 /// Maximum number of supplementary groups in AUTH_SYS (RFC 5531 appendix A).

@@ -117,7 +117,6 @@ impl<E: Export> NfsHandler<E> {
         tokio::task::spawn_blocking(call).await.map_err(|_| Reject::SystemError)
     }
 
-    /// Calls the export to change a file or directory.
     async fn change<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -127,7 +126,7 @@ impl<E: Export> NfsHandler<E> {
         self.try_change_or_block(context, changed, |_, _| None, call).await
     }
 
-    /// Calls the export to change a file or directory. Runs inline if the call does not block.
+    /// As [`NfsHandler::try_or_block`], for a change, which fails if the handler is read-only.
     async fn try_change_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,

@@ -55,7 +55,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Whether warnings and errors are JSON.
+/// True if messages, warnings and errors are JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts the log of the program, which `RUST_LOG` configures. In JSON, messages, warnings and errors are
@@ -100,7 +100,6 @@ fn log(program: &str, what: impl fmt::Display, event: impl FnOnce(&str)) {
     }
 }
 
-/// Returns true for control characters, line breaks, and characters that change the text direction.
 fn is_steering(c: char) -> bool {
     let directs =
         matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -222,7 +222,6 @@ fn nfs_permissions_beyond_mode_bits() {
     assert_eq!(export.commit(&bob(), &file, 0, 0).result, Err(NfsError::Acces));
 }
 
-/// A write by a caller other than the owner clears setuid and setgid.
 #[test]
 fn a_write_clears_setuid_and_setgid() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
@@ -232,7 +231,6 @@ fn a_write_clears_setuid_and_setgid() {
     assert_eq!(export.attributes(&file).unwrap().mode, 0o777);
 }
 
-/// Returns true if the tests can create devices on this machine.
 fn may_make_devices(dir: &Path) -> bool {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
     let name = dir.join("tried");
@@ -277,7 +275,7 @@ fn handles_cannot_be_forged() {
     let file = make(&export, &alice(), &closed, "file", 0o644);
     write(&export, &alice(), &file, b"hers").unwrap();
     assert_eq!(export.lookup(&carol(), &closed, b"file").unwrap_err(), NfsError::Acces);
-    // The fields of a handle, forged by an attacker that knows everything except the key.
+    // An attacker that knows everything except the key can forge only the fields of a handle.
     let forger = DirectoryExport::open(dir.path()).unwrap();
     let closed_too = forger.lookup(&alice(), &forger.root(), b"closed").unwrap().handle;
     let forged = forger.lookup(&alice(), &closed_too, b"file").unwrap().handle;
@@ -333,7 +331,7 @@ fn races_stay_within_the_export() {
     eprintln!("{known} non-blocking reads, {written} non-blocking writes");
 }
 
-/// On a file system in memory, writes run inline.
+/// On a file system in memory, some writes run inline.
 #[test]
 fn races_in_memory_stay_within_the_export() {
     let memory = Path::new("/dev/shm");

@@ -22,7 +22,6 @@ fn calls_of(capture: &Path) -> String {
     utf8(&text)
 }
 
-/// A server of a directory, with a capture.
 struct Daemon(Child);
 
 impl Daemon {

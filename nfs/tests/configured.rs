@@ -278,7 +278,7 @@ fn a_check_covers_addresses_and_keys() {
     ] {
         place.configure(&format!("dir = '@a'\n{option}\n"));
         let mut command = place.nfs3d(&["--check-config"]);
-        // Without the feature `krb5`, the keytab cannot be read either.
+        // The check also fails without the feature `krb5`.
         let refused = command.env("KRB5_KTNAME", place.path("none")).output().unwrap();
         let message = text(&refused.stderr);
         assert!(message.starts_with(&format!("nfs3d: {error}")), "{option}: {message}");
@@ -294,7 +294,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     fs::write(place.path("b/file"), "of b").unwrap();
     place.configure("[[export]]\npath = '/a'\ndir = '@a'\n");
     let mut daemon = place.start(&[]);
-    // A client that fails if its connection is closed.
+    // This client fails if its connection is closed.
     let options = ClientOptions { reconnect: None, ..ClientOptions::default() };
     let address = daemon.url("rdma://").trim_start_matches("rdma://").to_owned();
     let client = rpcrdma_runtime::Client::connect_with(address.as_str(), options).await.unwrap();
@@ -358,7 +358,7 @@ async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() 
     place.configure("dir = '@a'\nallow = ['127.0.0.2']\n");
     daemon.signal(Signal::HUP);
     assert!(daemon.says().starts_with("serving "));
-    // The policy does not reject NULL, so NULL fails only if the connection is refused.
+    // The policy does not reject NULL, so NULL fails only if the connection is closed.
     let closed = async {
         while over_rdma.null().await.is_ok() || over_tcp.null().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -403,7 +403,7 @@ async fn a_stop_has_a_deadline() {
     let Ok(rpcrdma_nfs3::Lookup3Res::Nfs3Ok(found)) = looked_up else { panic!("{looked_up:?}") };
     let _stuck = stuck_read(&address, found.object.data.as_slice());
     let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
-    // The unread replies use memory.
+    // Waits until the unread replies use memory.
     let deadline = Instant::now() + Duration::from_secs(10);
     while samples_of(&metrics, "rpcrdma_server_memory_bytes") < f64::from(1 << 20) {
         assert!(Instant::now() < deadline, "{}", fetch(&metrics, "/metrics").1);
@@ -457,7 +457,6 @@ async fn one_address_leaves_connections_to_others() {
     daemon.stop();
 }
 
-/// A reload applies to the calls of existing connections.
 #[tokio::test]
 async fn a_reload_changes_the_networks_of_an_export_for_existing_connections() {
     let place = Place::new(&["a", "b"]);
@@ -608,7 +607,6 @@ fn json_output_includes_warnings() {
     assert!(lines.iter().any(is_it), "{log}");
 }
 
-/// Returns the status and body of an HTTP response.
 fn fetch(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();

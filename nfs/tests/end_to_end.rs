@@ -20,7 +20,6 @@ use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A server that runs until it is dropped.
 struct Running {
     address: String,
     stop: oneshot::Sender<()>,
@@ -62,7 +61,7 @@ impl Running {
     }
 }
 
-/// Returns bytes that differ by position.
+/// Returns pseudorandom bytes, so that misplaced data is detected.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -191,7 +190,7 @@ async fn a_read_only_server_refuses_every_change() {
     refuses_every_change(&tempfile::tempdir().unwrap()).await;
 }
 
-/// On a file system in memory, writes run inline.
+/// On a file system in memory, a server that is not read-only runs writes inline.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_memory_export_rejects_every_change() {
     match tempfile::tempdir_in("/dev/shm") {
@@ -245,7 +244,6 @@ async fn refuses_every_change(dir: &tempfile::TempDir) {
     server.stop().await;
 }
 
-/// READDIR and READDIRPLUS never exceed the requested size, and still reach the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn listings_respect_the_requested_size() {
     let server = Running::serve(MemoryExport::default(), false).await;
@@ -411,7 +409,7 @@ async fn mounts_are_listed_until_unmounted() {
     server.stop().await;
 }
 
-/// Many clients at once, each with many outstanding calls.
+/// Eight clients run at once, each with many outstanding calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_clients_are_independent() {
     let dir = tempfile::tempdir().unwrap();

@@ -50,7 +50,6 @@ on_both!(
 
 const WHO: NfsCaller = NfsCaller::ROOT;
 
-/// Returns a directory in which every caller may create files.
 fn writable_by_all() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -506,7 +505,7 @@ fn handles_survive_the_server() {
     drop(export);
     std::fs::rename(dir.path().join("below/moved"), dir.path().join("elsewhere")).unwrap();
     std::fs::remove_file(dir.path().join("below/removed")).unwrap();
-    // Handles forged without the key are invalid, even for existing files.
+    // An export with another key rejects the handles, even of existing files.
     let other = DirectoryExport::open(dir.path()).unwrap();
     for handle in [&kept, &below, &moved] {
         assert_eq!(other.attributes(handle).unwrap_err(), NfsError::Stale);
@@ -612,8 +611,7 @@ fn paths_outside_an_export_are_unreachable() {
     assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"secret");
 }
 
-/// A restarted server recognizes a retransmitted exclusive CREATE, and resolves the handles of looked-up
-/// files.
+/// A restarted server recognizes a retransmitted exclusive CREATE, and returns the same handle.
 #[test]
 fn exclusive_creates_and_handles_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();

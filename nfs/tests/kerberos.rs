@@ -52,12 +52,10 @@ fn within(test: &str, body: impl Future<Output = ()>) {
     assert!(status.success(), "{}", fs::read_to_string(folder.path().join("kdc.log")).unwrap_or_default());
 }
 
-/// Returns the directory of the realm.
 fn directory() -> PathBuf {
     env::var_os(DIRECTORY).unwrap().into()
 }
 
-/// Requests a ticket with this lifetime for a principal.
 fn kinit(principal: &str, lifetime: &str) {
     realm::ticket(&mut Command::new("kinit"), principal, lifetime);
 }
@@ -90,12 +88,10 @@ impl Daemon {
         Daemon { child, ports }
     }
 
-    /// Returns the URL of a file over RDMA.
     fn url(&self, path: &str, sec: Security) -> Url {
         self.urls(path, sec)[0].parse().unwrap()
     }
 
-    /// Returns the URLs of a file over RDMA and TCP.
     fn urls(&self, path: &str, sec: Security) -> [String; 2] {
         let [rdma, tcp] = &self.ports;
         [
@@ -184,7 +180,7 @@ fn a_principal_without_a_user_is_anonymous() {
     });
 }
 
-/// Calls FSINFO with the security in the URL.
+/// Mounts the export and calls FSINFO with this security.
 async fn fsinfo(daemon: &Daemon, sec: Security) -> Result<(), CallError> {
     let url = daemon.url("", sec);
     let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };

@@ -28,7 +28,7 @@ fn served() -> (TempDir, DirectoryExport) {
     (dir, export)
 }
 
-/// Returns the number of descriptors of this process whose path has this prefix.
+/// Returns the number of descriptors of this process for files below a path.
 fn open_below(path: &Path) -> usize {
     let path = path.canonicalize().unwrap();
     let links =
@@ -128,8 +128,8 @@ fn a_replaced_file_is_detected() {
 
 #[test]
 fn open_files_are_limited() {
-    // An eighth of this process's limit. The limit is small, so that the files are written before they are
-    // closed as idle, however busy the machine is.
+    // An eighth of this process's limit. The limit is small, so that all files are written before the first
+    // is closed as idle, even on a busy machine.
     let max = 32;
     let limit = Rlimit { current: Some(256), ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limit).unwrap();

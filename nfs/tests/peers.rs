@@ -33,7 +33,6 @@ fn data(factor: usize) -> Vec<u8> {
     (0..LEN).map(|at| (at * factor % 251) as u8).collect()
 }
 
-/// A server that is stopped on drop.
 struct Server(Child);
 
 impl Drop for Server {
@@ -43,7 +42,6 @@ impl Drop for Server {
     }
 }
 
-/// Runs a program and returns its standard output.
 fn run(here: &Path, program: &str, arguments: &[&str]) -> String {
     let output = Command::new("timeout").arg("120").arg(program).args(arguments).current_dir(here).output();
     let output = output.unwrap();

@@ -22,7 +22,6 @@ use rpcrdma_runtime::{Client, ClientOptions};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
-/// Returns a directory that every user can reach and write to.
 fn writable_by_all() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
@@ -80,7 +79,6 @@ fn root_without_setuid_refuses_to_serve() {
     }
 }
 
-/// A server that runs until it is dropped.
 struct Running {
     child: Child,
     url: String,
@@ -370,7 +368,6 @@ async fn files_are_served_beside_many_idle_connections() {
     let remote = server.mount().await;
     let address = server.url.trim_start_matches("rdma://").trim_end_matches('/').to_owned();
     let idle: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
-    // Once the server has replied to a call, it has accepted all connections.
     for number in 0..20 {
         let file = remote.find(format!("/file{number}").as_bytes()).await.unwrap();
         let mut content = Vec::new();

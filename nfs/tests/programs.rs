@@ -32,10 +32,8 @@ use rustix::process::{Pid, Signal, kill_process};
 struct Daemon {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
-    /// The server's first line of output.
     line: String,
     url: String,
-    /// The URL over TCP, if enabled.
     tcp: Option<String>,
 }
 
@@ -45,7 +43,6 @@ impl Daemon {
         Daemon::start_squashing(dir, &[arguments, &["--no-root-squash"]].concat())
     }
 
-    /// Starts a server on both transports.
     fn start_both(dir: &Path, arguments: &[&str]) -> Self {
         Daemon::start(dir, &[arguments, &["--tcp", "127.0.0.1:0"]].concat())
     }
@@ -70,7 +67,6 @@ impl Daemon {
         Daemon { child, out, line, url, tcp }
     }
 
-    /// Returns the URL over each transport.
     fn urls(&self) -> [&str; 2] {
         [&self.url, self.tcp.as_deref().unwrap()]
     }
@@ -79,7 +75,6 @@ impl Daemon {
         assert_eq!(self.end(signal), "stopped\n");
     }
 
-    /// Stops the server and returns its output.
     fn end(mut self, signal: Signal) -> String {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let mut rest = String::new();
@@ -229,7 +224,7 @@ fn only_directories_are_exported() {
     assert!(message.starts_with(&format!("nfs3d: {}: ", file.display())), "{message}");
 }
 
-/// Returns bytes that differ by position.
+/// Returns pseudorandom bytes, so that misplaced data is detected.
 fn content(len: u32) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }

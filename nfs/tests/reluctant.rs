@@ -28,7 +28,6 @@ const SHORT: usize = 70_001;
 
 struct Reluctant {
     inner: MemoryExport,
-    /// The number of WRITEs so far.
     writes: AtomicU32,
     /// The numbers of the WRITEs before which the server "restarts".
     restarts: &'static [u32],
@@ -38,7 +37,6 @@ struct Reluctant {
     /// True if the file changes with each READ.
     changes: bool,
     lists: Lists,
-    /// The number of invented handles.
     invented: AtomicU64,
 }
 
@@ -82,7 +80,6 @@ impl Reluctant {
     }
 }
 
-/// Forwards calls unchanged.
 macro_rules! pass_on {
     ($(fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $res:ty;)*) => {
         $(fn $name(&self $(, $arg: $ty)*) -> $res { self.inner.$name($($arg),*) })*
@@ -206,7 +203,6 @@ async fn mount(export: Reluctant) -> Remote {
     Remote::mount(&serve(export).await.parse().unwrap()).await.unwrap()
 }
 
-/// Serves an export and returns its URL.
 async fn serve(export: Reluctant) -> String {
     let export = Arc::new(export);
     let server = Server::bind("127.0.0.1:0")

@@ -57,7 +57,6 @@ impl Slow {
     }
 }
 
-/// Forwards calls unchanged.
 macro_rules! pass_on {
     ($(fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $res:ty;)*) => {
         $(fn $name(&self $(, $arg: $ty)*) -> $res { self.inner.$name($($arg),*) })*
@@ -175,7 +174,7 @@ async fn calls_succeed() {
     }
 }
 
-/// Slow calls of one caller to several exports leave threads for another caller.
+/// Slow calls of one caller to `count` exports leave threads for another caller.
 async fn calls_of_others_succeed(count: usize) {
     let exports: Vec<Arc<Slow>> = std::iter::repeat_with(Arc::default).take(count).collect();
     for export in &exports {

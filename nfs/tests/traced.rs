@@ -24,7 +24,6 @@ fn program(path: &str, log: &Path) -> Command {
     command
 }
 
-/// A server that is killed on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -50,10 +49,8 @@ fn duration(text: &str) -> (f64, f64) {
     (number.parse::<f64>().unwrap() * unit, rounding * unit)
 }
 
-/// The span of a call in a log.
 #[derive(Debug)]
 struct Span {
-    /// The time at which the span ended.
     end: String,
     /// The minimum and maximum duration of the span before rounding, in nanoseconds.
     took: [f64; 2],

@@ -61,7 +61,6 @@ pub const PORT: u16 = RPCB_PORT as u16;
 /// The maximum length of a reply in bytes, enough for thousands of registrations.
 const MAX_REPLY: usize = 1 << 20;
 
-/// The timeout of a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The usual paths of rpcbind's local socket.
@@ -88,7 +87,6 @@ pub struct Rpcbind {
     owner: String,
 }
 
-/// The transport to an rpcbind.
 #[derive(Clone, Debug)]
 enum Transport {
     Tcp(TcpClient),
@@ -288,7 +286,6 @@ impl Rpcbind {
         Ok(self.list().await?.into_iter().find(matches).map(|map| map.r_addr))
     }
 
-    /// Returns all registrations.
     async fn list(&self) -> Result<Vec<Rpcb>, RpcbindError> {
         let list = match self.rpcbvers4().dump().await {
             Err(error) if has_only_version_3(&error) => self.rpcbvers().dump().await?,

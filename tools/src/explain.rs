@@ -88,10 +88,8 @@ pub fn read(file: impl Read + Send) -> Result<Trace, ReadError> {
     Ok(reading.finish(problem))
 }
 
-/// The maximum number of connections.
 const CONNECTIONS_MAX: usize = 16_384;
 
-/// The state while a capture is read.
 #[derive(Default)]
 struct Reading {
     connections: Vec<Tracked>,
@@ -108,7 +106,6 @@ struct Reading {
     unknown: Option<(i32, u64)>,
 }
 
-/// The state of a connection while its capture is read.
 struct Tracked {
     connection: CapturedConnection,
     /// The sequence number of the client's SYN.
@@ -254,7 +251,6 @@ impl Tracked {
         }
     }
 
-    /// Passes one peer's messages to the conversation.
     fn feed(&mut self, peer: Peer, run: impl FnOnce(&mut Direction, &mut dyn FnMut(stream::Piece<'_>))) {
         let crc = self.connection.conversation.crc;
         let [client, server] = &mut self.peers;

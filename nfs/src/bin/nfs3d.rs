@@ -104,7 +104,6 @@ fn run(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     served
 }
 
-/// A bound server, and its addresses.
 struct Listening {
     server: Server,
     addresses: Vec<(Netid, SocketAddr)>,
@@ -167,7 +166,7 @@ impl Listening {
 fn connection_limits(files: usize, provider: Provider, defaults: &ServerOptions) -> (usize, usize) {
     let files_per_connection = match provider {
         Provider::Iwarp => 1,
-        // The event channel of librdmacm and the completion channel.
+        // A connection has an event channel of librdmacm and a completion channel.
         Provider::Verbs | Provider::Auto => 2,
     };
     // The other half of the files is for the exports.
@@ -179,7 +178,6 @@ fn connection_limits(files: usize, provider: Provider, defaults: &ServerOptions)
 /// Raises the soft limit of open files to the hard limit. Returns the limit.
 fn raise_file_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // If the limit cannot be raised, the server uses the current limit.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let in_force = if raised.is_ok() { limit.maximum } else { limit.current };
     in_force.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
@@ -199,7 +197,7 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     let gss = has_kerberos.then(kerberos::server).transpose()?;
     // The handler keeps SIGXFSZ from ending the process, so a WRITE past RLIMIT_FSIZE fails with EFBIG.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-    // Install the handlers before clients can reach the server.
+    // The handlers are installed before clients can reach the server.
     let signals = Signals::install()?;
     let exporter = match &arguments.metrics {
         Some(address) => Some(Exporter::bind(address).await?),
@@ -252,7 +250,6 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the programs that the server runs.
 fn programs(exports: &Exports<DirectoryExport>) -> Services {
     let mut services = Services::new();
     services.add(nfs_v3::Server(exports.clone()));
@@ -260,7 +257,6 @@ fn programs(exports: &Exports<DirectoryExport>) -> Services {
     services
 }
 
-/// Describes the served directories.
 fn listed(directories: &[Directory]) -> String {
     let one = |Directory { options, .. }: &Directory| {
         let dir = options.dir.as_deref().unwrap_or(Path::new("")).display();
@@ -271,7 +267,6 @@ fn listed(directories: &[Directory]) -> String {
     directories.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The signals that a running server handles.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -389,7 +384,6 @@ fn state_folder() -> Option<PathBuf> {
     named("STATE_DIRECTORY").or_else(|| Some(of_user()?.join("nfs3d")))
 }
 
-/// Logs the server's rights and restrictions in each export.
 fn log_access(directories: &[Directory]) {
     // Each thread of the server has the capabilities of this thread, except while it acts as a caller.
     let capabilities = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
@@ -398,7 +392,6 @@ fn log_access(directories: &[Directory]) {
     }
 }
 
-/// Warns about the admitted callers and their identities.
 fn warn_of_access(directories: &[Directory], is_open: bool) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
         warn("only callers on this machine are served; --allow admits other networks");
@@ -447,7 +440,7 @@ mod tests {
         assert_eq!(limits(1024, Provider::Iwarp), (512, 128));
         assert_eq!(limits(64, Provider::Iwarp), (32, 8));
         assert_eq!(limits(64, Provider::Verbs), (16, 4));
-        // An RDMA device may be found.
+        // `auto` may find an RDMA device.
         assert_eq!(limits(64, Provider::Auto), (16, 4));
         assert_eq!(limits(6, Provider::Iwarp), (3, 1));
         assert_eq!(limits(0, Provider::Iwarp), (1, 1));

@@ -216,7 +216,6 @@ pub(super) async fn mount_of(
     Ok(mount_v3::Client(mount))
 }
 
-/// Returns true if MOUNT is available on the NFS connection.
 async fn has_mount(connection: &ServerConnection) -> Result<bool, ClientError> {
     use rpcrdma_runtime::wire::rpc::ReplyError::{ProgramMismatch, ProgramUnavailable};
     match mount_v3::Client(connection.clone()).null().await {
@@ -237,7 +236,6 @@ async fn registered(url: &Url) -> Result<SocketAddr, ClientError> {
     Err(ClientError::NoMount { host: url.host.clone() })
 }
 
-/// Returns the options of an NFS client over either transport.
 pub(super) fn options() -> ClientOptions {
     ClientOptions { credential: super::this_user(), ..ClientOptions::of::<NfsV3>() }
 }

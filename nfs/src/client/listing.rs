@@ -102,7 +102,7 @@ impl Remote {
         dir: &RemoteFile,
         entry: Entryplus3Element,
     ) -> Result<Option<DirectoryItem>, ClientError> {
-        // Copied, since a reference would keep the whole reply in memory.
+        // The name is copied, since a reference would keep the whole reply in memory.
         let name = Bytes::copy_from_slice(&entry.name);
         if matches!(&name[..], b"." | b"..") {
             return Ok(None);

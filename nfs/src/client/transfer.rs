@@ -86,7 +86,6 @@ impl<T: Send + 'static> Window<T> {
         self.0.push_back(tokio::spawn(call));
     }
 
-    /// Returns the result of the oldest call, if there is one.
     async fn next(&mut self) -> Option<Result<T, ClientError>> {
         let task = self.0.front_mut()?;
         let result = task.await.unwrap_or(Err(ClientError::Stopped));
@@ -357,7 +356,6 @@ fn next_chunk(source: &mut impl Read, size: u32) -> io::Result<Bytes> {
     Ok(data.into())
 }
 
-/// A part of a file.
 #[derive(Clone, Copy)]
 struct Range {
     handle: NfsFh3,

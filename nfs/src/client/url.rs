@@ -4,7 +4,6 @@ use std::str::FromStr;
 use crate::provider::Provider;
 use crate::security::{Security, UnknownSecurity};
 
-/// The well-known port of rpcbind.
 const RPCBIND: u16 = 111;
 
 /// The transport of NFS.

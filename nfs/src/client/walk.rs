@@ -4,7 +4,6 @@ use rpcrdma_nfs3::NfsFh3;
 use super::listing::{HELD_MAX, ok_if_present};
 use super::{ClientError, DirectoryItem, Remote, RemoteFile, below};
 
-/// Maximum depth of a walk.
 const DEPTH_MAX: usize = 512;
 
 /// One step of a [`Walk`].
@@ -38,13 +37,11 @@ impl Visit {
     }
 }
 
-/// A directory of a walk.
 #[derive(Debug)]
 struct Level {
     dir: RemoteFile,
     /// The directory's entry in the level above, or `None` at the root of the walk.
     item: Option<DirectoryItem>,
-    /// The directory's unvisited entries.
     items: std::vec::IntoIter<DirectoryItem>,
     /// The memory that this level uses, in bytes.
     held: usize,

@@ -96,7 +96,6 @@ pub struct DirectoryExport {
     walked: Once,
     write_verifier: NfsVerifier,
     key: HandleKey,
-    /// The identities that the server can use.
     identities: Identities,
     storage: Storage,
     cross_mounts: bool,
@@ -111,7 +110,6 @@ struct Located {
 }
 
 impl Located {
-    /// Reopens the same file to access its content.
     fn open(&self, flags: OFlags) -> Result<OwnedFd, NfsError> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         Ok(openat(CWD, self.path(), flags, Mode::empty())?)
@@ -148,7 +146,6 @@ impl Located {
         self.stat.is(FileKind::Regular) && (acting.is(self.stat.attributes.uid) || runs())
     }
 
-    /// Returns true if [`Located::open_content`] would permit the access.
     fn may_open(&self, purpose: Purpose, acting: &ThreadIdentity<'_>) -> bool {
         self.allows(purpose.right()) || self.is_permitted_by_nfs(purpose, acting)
     }
@@ -174,7 +171,6 @@ impl Located {
         }
     }
 
-    /// Returns true if this is a regular file that the server's user owns.
     fn is_ours(&self) -> bool {
         self.stat.is(FileKind::Regular) && self.stat.attributes.uid == geteuid().as_raw()
     }
@@ -279,7 +275,6 @@ impl DirectoryExport {
         Ok((Key { dev, ino }, generation))
     }
 
-    /// Opens the file of a handle.
     fn locate(&self, handle: &FileHandle) -> Result<Located, NfsError> {
         let (key, generation) = self.identity(handle)?;
         self.sweep_if_due();
@@ -345,7 +340,6 @@ impl DirectoryExport {
         self.content(located, purpose, acting, || located.open_content(purpose, acting))
     }
 
-    /// Opens a regular file for reading.
     fn open_to_read(&self, located: &Located, acting: &ThreadIdentity<'_>) -> Result<OwnedFd, NfsError> {
         if acting.is_caller() {
             return located.open_content(Purpose::Read, acting);
@@ -366,7 +360,6 @@ impl DirectoryExport {
         if is_served { Ok(()) } else { Err(NfsError::Acces) }
     }
 
-    /// Records a name of a file, and returns the file's handle and attributes.
     fn record(&self, dir: &Stat, name: &[u8], stat: Stat) -> Found {
         if stat.key != self.root.key {
             self.table.record(stat.key, stat.is(FileKind::Directory), dir.key, name);
@@ -374,8 +367,7 @@ impl DirectoryExport {
         Found { handle: self.handle(&stat), attributes: stat.attributes }
     }
 
-    /// Locks a file or directory and changes it with the caller's identity. Returns the result, and the
-    /// attributes before and after the change.
+    /// Locks a file or directory and changes it with the caller's identity, unless the export is read-only.
     fn change<T>(
         &self,
         caller: &NfsCaller,

@@ -70,7 +70,6 @@ impl NfsError {
     }
 }
 
-/// All errors with their names in RFC 1813 and their messages.
 const ALL: [(NfsError, &str, &str); 28] = [
     (NfsError::Perm, "NFS3ERR_PERM", "not the owner"),
     (NfsError::NoEnt, "NFS3ERR_NOENT", "no such file or directory"),

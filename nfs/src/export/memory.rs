@@ -86,7 +86,6 @@ impl MemoryExport {
         Ok(Found { handle: self.handle(id), attributes })
     }
 
-    /// Makes a change. Returns its result, and the attributes before and after the change.
     fn change<T>(
         &self,
         handle: &FileHandle,

@@ -43,7 +43,6 @@ pub(super) fn check_old(name: &[u8]) -> Result<(), NfsError> {
     }
 }
 
-/// Returns true for the names that every directory has.
 pub(super) fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }

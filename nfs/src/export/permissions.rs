@@ -83,7 +83,6 @@ impl NfsCaller {
         self.uid == attributes.uid || self.bits(attributes) & 2 != 0
     }
 
-    /// Returns true if the caller has all of these [`access_bits`].
     pub(super) fn has(&self, attributes: &Attributes, bits: u32) -> bool {
         self.granted(attributes) & bits == bits
     }

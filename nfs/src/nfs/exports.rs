@@ -30,7 +30,6 @@ pub struct Exports<E> {
     permits: Arc<CallPermits>,
 }
 
-/// The paths and handlers of the exports.
 pub(super) type Served<E> = Arc<[(String, NfsHandler<E>)]>;
 
 impl<E> Clone for Exports<E> {

@@ -25,7 +25,6 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Limits a reply to `max` bytes, and the part of the entries that READDIR also returns to `names` bytes.
     pub(super) fn new(max: u32, names: u32) -> Self {
         Room { max: u64::from(max).saturating_sub(EMPTY), names: u64::from(names), entries: 0 }
     }

@@ -19,7 +19,6 @@ use crate::security::Security;
 const MOUNTS_MAX: usize = 128;
 /// Maximum number of networks in an EXPORT reply, whose size is bounded.
 const NETS_MAX: usize = 1000;
-/// Maximum number of exports in an EXPORT reply.
 const EXPORTS_MAX: usize = 128;
 const AUTH_NONE: i32 = 0;
 

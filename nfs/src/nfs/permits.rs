@@ -8,7 +8,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use crate::export::FileHandle;
 
 /// Maximum number of concurrent blocking calls of one owner. Each call occupies a thread of tokio's blocking
-/// pool, which has 512 threads.
+/// pool, which has 512 threads by default.
 const CALLS_MAX: usize = 64;
 /// Maximum number of these calls that change the same file. Concurrent stable writes share one sync.
 const CHANGES_MAX: usize = 16;
@@ -21,7 +21,6 @@ pub(super) struct CallPermits {
     owners: Arc<KeyedSemaphores<Owner>>,
 }
 
-/// The permits of a running call.
 pub(super) type CallPermit = (Option<KeyPermit<(Owner, FileHandle)>>, KeyPermit<Owner>);
 
 impl Default for CallPermits {
@@ -59,7 +58,6 @@ struct KeyedSemaphores<K> {
     semaphores: Mutex<HashMap<K, Arc<Semaphore>>>,
 }
 
-/// A permit of a key's semaphore.
 #[derive(Debug)]
 pub(super) struct KeyPermit<K: Eq + Hash> {
     registry: Arc<KeyedSemaphores<K>>,
@@ -76,7 +74,7 @@ impl<K: Clone + Eq + Hash> KeyedSemaphores<K> {
     async fn acquire(self: Arc<Self>, key: K) -> Result<KeyPermit<K>, AcquireError> {
         let new = || Arc::new(Semaphore::new(self.max));
         let semaphore = self.lock().entry(key.clone()).or_insert_with(new).clone();
-        // Created before waiting, so that an abandoned call removes an unused semaphore.
+        // The permit is created before waiting, so that an abandoned call removes an unused semaphore.
         let mut held = KeyPermit { registry: self, key, permit: None };
         held.permit = Some(semaphore.acquire_owned().await?);
         Ok(held)

@@ -18,7 +18,6 @@ const KEPT_MAX: usize = 4096;
 #[derive(Clone)]
 pub struct Principals(Arc<Inner>);
 
-/// Finds the user of a name.
 type Find = dyn Fn(&[u8]) -> Option<NfsCaller> + Send + Sync;
 
 struct Inner {
@@ -30,7 +29,6 @@ struct Inner {
 /// if the lookup panicked.
 type Lookup = watch::Receiver<Option<(Instant, Option<NfsCaller>)>>;
 
-/// Returns true if a lookup still runs.
 fn is_running(lookup: &Lookup) -> bool {
     lookup.borrow().is_none() && lookup.has_changed().is_ok()
 }
@@ -41,7 +39,6 @@ impl Principals {
         Principals(Arc::new(Inner { find: Box::new(find), kept: Mutex::default() }))
     }
 
-    /// Returns the user of a name, if there is one.
     pub(super) async fn user(&self, name: &Bytes) -> Option<NfsCaller> {
         let mut lookup = self.lookup(name);
         let found = lookup.wait_for(Option::is_some).await.ok()?;

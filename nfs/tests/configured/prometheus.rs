@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Label names and values.
 type Labels<'t> = BTreeMap<&'t str, &'t str>;
 
 /// The samples of one histogram with the same labels.
@@ -74,7 +73,8 @@ fn record(histogram: &mut Histogram, suffix: &str, bound: Option<&str>, value: f
     }
 }
 
-/// Returns true if bounds increase, counts do not decrease, and the last bucket counts all values.
+/// Returns true if bounds increase, counts do not decrease, the last bucket counts all values, and the
+/// histogram has a sum.
 fn agrees(histogram: &Histogram) -> bool {
     let Histogram { buckets, sum, count } = histogram;
     let increases = buckets.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);

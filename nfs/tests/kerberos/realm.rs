@@ -20,7 +20,6 @@ pub(crate) const USER: &str = "daemon";
 /// A principal without a user.
 pub(crate) const STRANGER: &str = "stranger";
 
-/// A running realm.
 pub(crate) struct Realm {
     folder: PathBuf,
     kdc: Child,
@@ -67,12 +66,10 @@ impl Realm {
         Some(realm)
     }
 
-    /// Returns a command in the environment of the realm.
     pub(crate) fn command(&self, program: &Path) -> Command {
         command(&self.folder, program)
     }
 
-    /// Runs commands of `kadmin.local`.
     pub(crate) fn admin(&self, commands: &str) {
         feed(&mut self.command(&find("kadmin.local").unwrap()), commands);
     }

@@ -257,8 +257,8 @@ fn capturing_tcp_or_a_device_causes_a_warning() {
     }
 }
 
-/// Interrupts the program once it is ready and `silence` has stopped its server. Returns its output.
-/// The program must not wait for its outstanding calls, which time out after 60 s.
+/// Once the program is ready, calls `silence`, which may stop the server, and interrupts the program. Returns
+/// the program's output. The program must not wait for its outstanding calls, which time out after 60 s.
 fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn()) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -285,7 +285,7 @@ fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn(
 #[test]
 fn an_interrupted_run_ends_promptly_and_keeps_its_results() {
     let here = tempfile::tempdir().unwrap();
-    // A server that never replies.
+    // This server never replies.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
     command.args(["get", &format!("tcp://{}/file", silent.local_addr().unwrap())]);

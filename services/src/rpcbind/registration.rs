@@ -30,7 +30,6 @@ impl Registration {
         &self.programs
     }
 
-    /// Registers another program.
     pub(super) async fn add(&mut self, program: u32, version: u32) -> Result<(), RpcbindError> {
         let entry = self.rpcbind.entry(program, version, self.netid, self.address.clone());
         // The program is recorded before the call, because rpcbind may register it even if the reply is lost
@@ -101,7 +100,6 @@ async fn remove(
     first
 }
 
-/// Returns the programs and versions that are registered with this transport and address.
 async fn registered(
     rpcbind: &Rpcbind,
     netid: Netid,

@@ -62,7 +62,6 @@ pub struct Call {
     pub(super) places: Vec<Place>,
     /// The status in the Reply chunk, until the reply itself arrives.
     pub(super) written: Option<Status>,
-    /// Decodes the arguments and results.
     pub(super) codec: Option<&'static Codec>,
     /// The stored data of the arguments and results, until the reply arrives.
     pub(super) parts: Parts,

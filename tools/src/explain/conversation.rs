@@ -75,7 +75,6 @@ pub struct Conversation {
     values: usize,
 }
 
-/// The maximum number of stored events.
 const MAX_NOTES: usize = 10_000;
 /// The maximum size of the stored parts of a connection's calls without a reply, in bytes. The values of
 /// further calls are not shown.
@@ -92,7 +91,6 @@ pub(super) fn index(peer: Peer) -> usize {
 }
 
 impl Conversation {
-    /// Processes a message of one peer.
     pub(super) fn receive(&mut self, by: Peer, message: PeerMessage) {
         let PeerMessage { start, time, kind } = message;
         match kind {
@@ -109,7 +107,6 @@ impl Conversation {
         }
     }
 
-    /// Records an event that is not part of a call.
     pub(super) fn note(
         &mut self,
         by: impl Into<Option<Peer>>,
@@ -284,7 +281,6 @@ impl Conversation {
         self.kept = self.kept.saturating_sub(std::mem::take(&mut call.parts).len());
     }
 
-    /// Decodes the arguments of calls that have no reply.
     pub(super) fn finish(&mut self, time: u64) {
         for call in self.calls.iter_mut().filter(|call| call.reply.is_none()) {
             call.decode_arguments();
@@ -372,7 +368,6 @@ impl Conversation {
     }
 }
 
-/// Describes an MPA frame.
 fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8]) -> String {
     let kind = match (header.kind, header.reject) {
         (FrameKind::Request, _) => "request",
@@ -403,7 +398,6 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
     }
 }
 
-/// Describes why a message is not a valid call.
 fn refused(refusal: Refusal) -> String {
     match refusal {
         Refusal::Discard(why) => why.to_owned(),

@@ -46,7 +46,6 @@ struct Drawing {
     rows: Vec<Line>,
 }
 
-/// A row with its position.
 struct Line {
     y: usize,
     text_x: usize,

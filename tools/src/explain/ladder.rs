@@ -80,7 +80,6 @@ impl Selection {
     }
 }
 
-/// The source of rows.
 #[derive(Clone, Copy)]
 enum Part<'a> {
     Note(&'a Note),
@@ -238,7 +237,6 @@ fn handles(chunk: &WriteChunk) -> String {
     format!("{}, {}{more}", segments(chunk.0.len()), handles.join(", "))
 }
 
-/// Returns the rows for the chunks of a call.
 fn chunk_rows(lists: &ChunkLists) -> Vec<Row> {
     let mut rows = Vec::new();
     // Adjacent segments of one position form a chunk.
@@ -265,7 +263,6 @@ fn chunk_rows(lists: &ChunkLists) -> Vec<Row> {
     rows
 }
 
-/// Returns the rows for an RDMA Read with its response, or for an RDMA Write.
 fn operation_rows(call: &Call, operation: &Operation) -> Vec<Row> {
     let chunk = match operation.chunk {
         Some(Chunk::Read(0)) => "the Position-Zero Read chunk".to_owned(),
@@ -299,7 +296,6 @@ fn operation_rows(call: &Call, operation: &Operation) -> Vec<Row> {
     vec![request, response]
 }
 
-/// Returns the rows for a reply and for the chunks that it used.
 fn reply_rows(call: &Call, reply: &Reply) -> Vec<Row> {
     let Reply { len, credits, status, .. } = reply;
     let mut text = format!("reply {status}, {len} bytes");
@@ -376,7 +372,6 @@ pub fn empty_report(trace: &Trace, selection: &Selection) -> String {
     }
 }
 
-/// Returns the heading of a connection.
 #[must_use]
 pub(super) fn title(connection: &CapturedConnection) -> String {
     let CapturedConnection { number, client, server, start, is_iwarp, .. } = connection;
@@ -385,13 +380,11 @@ pub(super) fn title(connection: &CapturedConnection) -> String {
     format!("connection {number}: client {client}, server {server}{what}, at {clock}")
 }
 
-/// Formats a time in nanoseconds since 1970 in a time zone.
 fn clock(time: u64, zone: TimeZone) -> String {
     let time = Timestamp::from_nanosecond(time.into()).unwrap_or(Timestamp::MAX);
     time.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S.%6f %:z").to_string()
 }
 
-/// Explains the columns and marks in the text.
 const LEGEND: &str = "--> from the client, <-- from the server, ! failure; ms since the first packet";
 
 fn line(row: &Row) -> String {

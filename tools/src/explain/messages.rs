@@ -8,12 +8,11 @@ use rpcrdma_runtime::wire::iwarp::{
 
 use super::stream::Piece;
 
-/// The maximum stored length of a Send, in bytes. RFC 8797 cannot announce a larger inline threshold.
+/// The maximum stored length of a Send, in bytes: twice the largest inline threshold of RFC 8797.
 const SEND_KEPT: usize = 512 << 10;
 /// The maximum stored length of an RDMA Read or Write, in bytes: enough for most RPC messages.
 const HEAD_KEPT: usize = 64 << 10;
 
-/// A message of one peer.
 #[derive(Clone, Debug)]
 pub(super) struct PeerMessage {
     /// The time of the first byte, in nanoseconds since 1970.
@@ -29,35 +28,26 @@ pub(super) enum MessageKind {
     Frame(FrameHeader, Option<ReadDepths>, Vec<u8>),
     /// A Send, and the handle that it invalidates.
     Send(Bytes, Option<u32>),
-    /// An RDMA Write.
     Write(Placed),
-    /// An RDMA Read Request.
     ReadRequest(ReadRequest),
-    /// An RDMA Read Response.
     ReadResponse(Placed),
     /// A Terminate, with its error code if the code can be parsed.
     Terminate(Option<Code>),
-    /// The description of a problem.
     Problem(String),
 }
 
 /// Data placed in the receiver's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
-    /// The handle of the memory.
     pub(super) handle: u32,
-    /// The offset of the data.
     pub(super) offset: u64,
-    /// The length in bytes.
     pub(super) len: u64,
-    /// The number of DDP segments.
     pub(super) segments: u64,
-    /// The first bytes.
+    /// The first bytes, at most [`HEAD_KEPT`].
     pub(super) head: Vec<u8>,
     start: u64,
 }
 
-/// The decoder of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     state: State,
@@ -96,7 +86,6 @@ struct Untagged {
     octets: Vec<u8>,
     /// The number of bytes so far, including those not stored.
     len: u64,
-    /// True if part of the message is missing.
     broken: bool,
 }
 
@@ -177,7 +166,7 @@ impl Decoder {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
-    /// Decodes the MPA frame and returns its length, or `None` if it is incomplete.
+    /// Decodes the MPA frame. Returns the number of bytes used, or `None` if the frame is incomplete.
     fn frame(&mut self, time: u64, emit: &mut impl FnMut(PeerMessage)) -> Option<usize> {
         let rest = self.rest();
         if !begins_frame(rest) {
@@ -207,7 +196,7 @@ impl Decoder {
         Some(used)
     }
 
-    /// Decodes an FPDU and returns its length, or `None` if it is incomplete.
+    /// Decodes an FPDU. Returns the number of bytes used, or `None` if the FPDU is incomplete.
     fn fpdu(&mut self, time: u64, emit: &mut impl FnMut(PeerMessage)) -> Option<usize> {
         let rest = self.buffer.get(self.at..)?;
         let len = if self.marked { self.markers.fpdu_len(rest)? } else { fpdu::len(rest)? };
@@ -277,7 +266,6 @@ impl Decoder {
         }
     }
 
-    /// Processes a tagged segment of the current message, or of a new one.
     fn tagged(
         &mut self,
         new: Placed,

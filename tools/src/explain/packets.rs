@@ -31,12 +31,11 @@ pub(super) struct Packet<'a> {
     pub(super) time: u64,
     /// The LINKTYPE number of the outermost header.
     pub(super) link: i32,
-    /// The captured bytes.
     pub(super) data: &'a [u8],
 }
 
-/// Passes every packet to `take`. Returns the problem that ended the read, if any; the packets before it are
-/// valid.
+/// Passes each packet of a known interface to `take`. Returns the problem that ended the read, if any; the
+/// packets before it are valid.
 ///
 /// # Errors
 /// Returns [`ReadError`] if the file is empty, unreadable or not a capture.
@@ -72,7 +71,6 @@ pub(super) fn read(
     }
 }
 
-/// The known interfaces.
 #[derive(Default)]
 struct Links {
     /// For a pcap file: the link type, and the nanoseconds per unit of the fraction.

@@ -42,7 +42,6 @@ impl<'a> Repeated<'a> {
         })
     }
 
-    /// Returns the text of the row. `name` is the name of the procedure.
     pub(super) fn text(&self, name: &str) -> String {
         let Repeated { last, calls, latency, rdma_bytes, .. } = self;
         let mean = latency.0.checked_div(*calls).unwrap_or(0);

@@ -7,14 +7,11 @@ use super::ladder::Selection;
 /// The start and end of the axis, in pixels.
 const LEFT: u64 = 190;
 const RIGHT: u64 = 1130;
-/// The number of rows of bars.
 const ROWS: usize = 4;
-/// The maximum number of ticks.
 const TICKS: u64 = 12;
 /// The maximum number of bars: the axis has no room for more.
 const BARS_MAX: usize = 4096;
 
-/// An axis with its ticks and bars.
 pub(super) struct Scale {
     pub(super) ticks: Vec<Tick>,
     pub(super) bars: Vec<Bar>,
@@ -80,7 +77,6 @@ fn step(span: u64) -> u64 {
     }
 }
 
-/// Formats a time in a suitable unit.
 fn label(nanoseconds: u64) -> String {
     let (unit, name) = match nanoseconds {
         0 => return "0".to_owned(),

@@ -17,37 +17,26 @@ const IPV4: i32 = 228;
 const IPV6: i32 = 229;
 const COOKED_2: i32 = 276;
 
-/// A TCP segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment<'a> {
-    /// The sender.
     pub(super) from: SocketAddr,
-    /// The receiver.
     pub(super) to: SocketAddr,
     /// The sequence number of the first byte or of the SYN.
     pub(super) seq: u32,
-    /// The acknowledgment number, if any.
     pub(super) ack: Option<u32>,
-    /// True if the segment starts a direction.
     pub(super) syn: bool,
-    /// True if the sender closes the connection.
     pub(super) fin: bool,
-    /// True if the sender resets the connection.
     pub(super) rst: bool,
     /// The captured part of the payload.
     pub(super) payload: &'a [u8],
 }
 
-/// The kind of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Classified<'a> {
-    /// A TCP segment.
     Tcp(Segment<'a>),
     /// An IP fragment, which is not reassembled.
     Fragment,
-    /// Anything else.
     Other,
-    /// A packet of an unknown link type.
     UnknownLink(i32),
 }
 

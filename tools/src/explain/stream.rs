@@ -8,14 +8,12 @@ use super::segments::Segment;
 /// The maximum number of stored bytes that arrived out of order.
 const HELD: usize = 16 << 20;
 
-/// A piece of the reassembled data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// The next bytes.
     Octets {
         /// The time, in nanoseconds since 1970.
         time: u64,
-        /// The bytes.
         octets: &'a [u8],
     },
     /// Missing bytes. The next bytes are at the start of a TCP segment.
@@ -27,7 +25,6 @@ pub(super) enum Piece<'a> {
     },
 }
 
-/// The state of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
     /// The next sequence number, and the number of bytes before it.
@@ -117,7 +114,6 @@ impl Direction {
         emit(Piece::Octets { time, octets });
     }
 
-    /// Passes on early segments that are in order.
     fn emit_ready(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
         while let Some((_, at)) = self.due {
             let Some(entry) = self.early.first_entry().filter(|entry| *entry.key() <= at) else { return };

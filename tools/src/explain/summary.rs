@@ -115,7 +115,6 @@ impl Line {
     }
 }
 
-/// Formats nanoseconds as milliseconds.
 #[must_use]
 pub(super) fn millis(nanoseconds: u64) -> String {
     let micros = nanoseconds / 1000;

@@ -13,7 +13,7 @@ use super::keys::{CalledProcedure, Chunk};
 
 /// The maximum number of shown characters of a value.
 const SHOWN: usize = 640;
-/// The maximum number of formatted characters of a value, including type names that are removed later.
+/// The maximum length of a formatted value in bytes, including type names that are removed later.
 const FORMATTED: usize = 4096;
 /// The maximum stored length of an item, in bytes: as much as `Debug` of opaque data shows.
 const ITEM_KEPT: usize = 32;
@@ -24,7 +24,6 @@ const ITEMS_MAX: u64 = 16 << 20;
 
 type Show = fn(&mut Reader<'_>) -> Result<String, Error>;
 
-/// Formats the arguments and results of a procedure.
 #[derive(Debug)]
 pub(super) struct Codec {
     called: CalledProcedure,
@@ -61,7 +60,6 @@ const CODECS: &[Codec] = codecs! {
 };
 
 impl Codec {
-    /// Returns the codec of a procedure, if the procedure is known.
     pub(super) fn of(called: CalledProcedure) -> Option<&'static Codec> {
         CODECS.iter().find(|codec| codec.called == called)
     }
@@ -160,7 +158,6 @@ impl Parts {
         room
     }
 
-    /// Returns the number of stored bytes.
     pub(super) fn len(&self) -> usize {
         self.chunks.values().fold(self.stream.len(), |sum, kept| sum.saturating_add(kept.len()))
     }

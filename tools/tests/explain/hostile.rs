@@ -205,7 +205,6 @@ fn sends(messages: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     file_of(file.into_iter())
 }
 
-/// The FPDU of a Send.
 pub(super) fn send(number: u32, message: &[u8]) -> Vec<u8> {
     fpdu(&[&[0x41, 0x43][..], &[0, 0, number, 0].map(u32::to_be_bytes).concat()].concat(), message)
 }

@@ -49,7 +49,7 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
 fn pcapng(link: u16, packets: &[(u32, u32, Vec<u8>)]) -> Vec<u8> {
     let mut file =
         block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
-    // Times in nanoseconds: option 9 means 10 to the power of -9.
+    // Times are in nanoseconds: value 9 of option 9 (if_tsresol) means 10 to the power of -9.
     let interface =
         [&link.to_le_bytes()[..], &[0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]].concat();
     file.extend(block(1, &interface));
@@ -137,7 +137,6 @@ async fn duplicate_and_late_packets_are_ignored() {
     );
 }
 
-/// If any packet is missing, the rest is still explained.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_packet_is_reported_and_the_rest_is_shown() {
     let (capture, reports) = captured(framing(true, false)).await;

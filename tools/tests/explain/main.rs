@@ -31,12 +31,10 @@ use rpcrdma_tools::explain::{self, Selection, Trace};
 
 type Reports = Arc<Mutex<Vec<CallReport>>>;
 
-/// Options of both peers.
 fn framing(crc: bool, markers: bool) -> iwarp::IwarpOptions {
     iwarp::IwarpOptions { crc, markers, ..iwarp::IwarpOptions::default() }
 }
 
-/// Serves NFS and MOUNT from memory.
 async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
     let export = Arc::new(MemoryExport::default());
     let server = Server::bind_with("127.0.0.1:0", ServerOptions { iwarp, ..ServerOptions::default() })
@@ -187,7 +185,7 @@ fn redacted_word(word: &str) -> String {
     match bare {
         _ if is_time => format!("T{rest}"),
         _ if bare.starts_with("0x") => format!("0x{rest}"),
-        // The number of the in-memory file system.
+        // The number of the in-memory file system varies between runs.
         _ if bare.len() > 8 && bare.bytes().all(|byte| byte.is_ascii_digit()) => format!("N{rest}"),
         _ => word.to_owned(),
     }

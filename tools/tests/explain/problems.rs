@@ -63,7 +63,7 @@ async fn refusals_of_rpc_and_of_the_transport_are_replies() {
     assert!(text.contains("! reply rejected: the server does not provide the procedure"), "{text}");
     let (_, text) = output_of_messages(&[words(&[7, 2, 32, 0, 0, 0, 0])], received).await;
     assert!(text.contains("neither a call nor a reply: version 2 of RPC-over-RDMA"), "{text}");
-    // Two Read chunks in an invalid order.
+    // This call has two Read chunks in an invalid order.
     let read = |position: u32| [1, position, 5, 40, 0, 0];
     let lists = [&[7, 1, 32, 0][..], &read(44), &read(40), &[0, 0, 0], &[7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]];
     let (trace, text) = output_of_messages(&[words(&lists.concat())], received).await;

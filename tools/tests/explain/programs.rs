@@ -47,7 +47,7 @@ async fn drawings_are_complete_and_self_contained() {
         let entry = format!(r#"y="20">{words}</text>"#);
         assert_eq!(drawing.matches(&entry).count(), 1, "legend: {words}");
     }
-    // The first tick, further ticks with units, and a bar for each call.
+    // The axis has a first tick, further ticks with units, and a bar for each call.
     assert!(drawing.contains(r#"<text class="tick" x="190" y="46">0</text>"#), "{drawing}");
     let ticks: Vec<_> = drawing.split(r#"<text class="tick" "#).skip(2).collect();
     let has_unit =

@@ -54,7 +54,6 @@ async fn chunks_and_lengths_are_those_that_the_client_reports() {
                 call.operations.iter().all(|operation| operation.done.is_some() && operation.segments > 0)
             );
         }
-        // Every kind of chunk was used.
         let sums = |of: fn(&Call) -> bool| conversation.calls.iter().filter(|call| of(call)).count();
         assert!(sums(|call| call.long) > 0, "a long call");
         assert!(sums(|call| call.reply.as_ref().unwrap().long) > 0, "a long reply");
@@ -89,7 +88,6 @@ async fn only_selected_calls_are_shown() {
     assert_eq!(lines(Selection { connection: Some(2), ..Selection::default() }), 1);
 }
 
-/// Returns the arguments and results of a call.
 fn values<'a>(calls: &'a [Call], name: &str) -> (&'a str, &'a str) {
     let is_named = |call: &&Call| call.procedure.is_some_and(|called| called.procedure_name() == name);
     let call = calls.iter().find(is_named).unwrap_or_else(|| panic!("no {name}"));

@@ -149,7 +149,6 @@ fn theirs(tree: &Value) -> Shown {
     (one("rpcordma.xid"), counts, segments.collect())
 }
 
-/// Appends all values of a field to `values`, in order.
 fn collect(tree: &Value, wanted: &str, values: &mut Vec<u64>) {
     match tree {
         Value::Object(fields) => {
@@ -168,7 +167,6 @@ fn collect(tree: &Value, wanted: &str, values: &mut Vec<u64>) {
     }
 }
 
-/// Parses a number in Wireshark's format.
 fn number(text: &str) -> u64 {
     text.strip_prefix("0x").map_or_else(|| text.parse().unwrap(), |hex| u64::from_str_radix(hex, 16).unwrap())
 }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rpcrdma_xdrgen::{Options, Source, Sources, Summary};
 
-/// The outcome of compiling a document.
 pub(crate) struct Compiled {
     lines: usize,
     summary: Summary,

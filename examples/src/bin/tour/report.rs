@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rpcrdma_runtime::Traffic;
 use rpcrdma_runtime::{CallReport, Observer};
 
-/// A check and its result.
 #[derive(Debug)]
 pub(crate) struct Check {
     what: String,
@@ -30,7 +29,6 @@ impl fmt::Display for Check {
 pub(crate) struct Report(Arc<Mutex<Vec<CallReport>>>);
 
 impl Report {
-    /// Returns an observer that adds calls to this report.
     pub(crate) fn observer(&self) -> Observer {
         let calls = self.0.clone();
         Observer::new(move |call| calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone()))
@@ -96,7 +94,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Describes the parts of a call and its reply that did not travel inline.
+/// Describes the use of RDMA by a call and its reply.
 fn how(traffic: &Traffic) -> String {
     let kinds = [
         (traffic.read_chunks > 0, "the call's data, by Read chunk"),

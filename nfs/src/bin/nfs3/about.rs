@@ -14,17 +14,14 @@ use serde_json::{Map, Value, json};
 use crate::report::Report;
 use crate::show::text;
 
-/// The description of a server.
 #[derive(Default)]
 struct About {
-    /// The names and values of the human-readable lines.
     lines: Vec<(&'static str, String)>,
     /// The JSON object for `--json`. Sizes are in bytes.
     object: Map<String, Value>,
 }
 
 impl About {
-    /// Adds a line, and adds the members of `values` to the JSON object.
     fn add(&mut self, name: &'static str, line: String, values: Value) {
         self.lines.push((name, line));
         if let Value::Object(values) = values {

@@ -161,7 +161,7 @@ pub(crate) async fn store(
     let bar = report.progress(size, &file.path);
     let sum = remote.write_from(&file, source, same, &|done| bar.set_position(done)).await?;
     bar.finish_and_clear();
-    // Truncate a longer file that existed before.
+    // Truncates a longer file that existed before.
     let length = source.stream_position()?;
     if remote.refresh(&file).await?.attributes.size != length {
         remote.set_size(&file, length).await?;

@@ -5,12 +5,10 @@ use std::process::ExitCode;
 use rpcrdma_nfs::client::{ClientError, Digest};
 use rpcrdma_nfs::output;
 
-/// The data differs from the expected data.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct DataMismatch(pub(crate) String);
 
-/// The user interrupted the run.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted;
@@ -31,7 +29,6 @@ pub(crate) fn check_digest(
     }
 }
 
-/// Prints the error, if any, and returns the exit status.
 pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     output::status("nfs3", done, |error| match () {
         () if error.is::<DataMismatch>() => 4,

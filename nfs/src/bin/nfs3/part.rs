@@ -76,7 +76,6 @@ fn with_suffix(name: &[u8], suffix: &str) -> Vec<u8> {
     [kept, suffix.as_bytes()].concat()
 }
 
-/// Returns the temporary name of a symbolic link.
 pub(crate) fn link_name(name: &[u8]) -> Vec<u8> {
     with_suffix(name, LINK)
 }
@@ -190,7 +189,6 @@ impl Part {
         Ok(part)
     }
 
-    /// Opens and locks the data file.
     fn locked(target: &Path, version: String) -> io::Result<Self> {
         Ok(Part {
             target: target.to_owned(),
@@ -256,7 +254,6 @@ impl Part {
         Ok(())
     }
 
-    /// Returns true if the server's file still has this version.
     pub(crate) fn has_version_of(&self, remote: &RemoteFile) -> bool {
         self.version == version(remote)
     }
@@ -301,7 +298,6 @@ impl Drop for Part {
     }
 }
 
-/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

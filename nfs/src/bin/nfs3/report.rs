@@ -19,22 +19,20 @@ fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result
     BARS.suspend(|| output::print(write))
 }
 
-/// Prints a warning. Hides the bars meanwhile.
 pub(crate) fn warn(what: impl fmt::Display) {
     BARS.suspend(|| output::warn("nfs3", what));
 }
 
-/// The output options.
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
     /// Print no progress and no names of copied files.
     pub(crate) quiet: bool,
-    /// Print one JSON object per file or line.
+    /// Print JSON objects, one per line.
     pub(crate) json: bool,
 }
 
 impl Report {
-    /// Prints the digest and the name of a copied file.
+    /// Prints the digest and the name of a copied file, unless `quiet` is set.
     pub(crate) fn copied(self, sum: Digest, name: &str) -> anyhow::Result<()> {
         match self {
             Report { quiet: true, .. } => Ok(()),
@@ -43,7 +41,6 @@ impl Report {
         }
     }
 
-    /// Prints an object on its own line.
     pub(crate) fn object(self, object: &Value) -> anyhow::Result<()> {
         print(|out| writeln!(out, "{}", output::escaped_json(&object.to_string())))
     }

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 /// Name, attributes, and the target of a symbolic link.
 pub(crate) type Row = (Bytes, Fattr3, Option<Bytes>);
 
-/// Writes one line per file, with aligned columns.
 pub(crate) fn lines(out: &mut impl Write, rows: &[Row], human: bool) -> io::Result<()> {
     let size = if human { human_size } else { size };
     let width = |of: fn(&Fattr3) -> String| rows.iter().map(|row| of(&row.1).len()).max().unwrap_or(0);
@@ -46,7 +45,6 @@ fn gid(of: &Fattr3) -> String {
     of.gid.to_string()
 }
 
-/// Returns the size, or the major and minor numbers of a device.
 fn size(of: &Fattr3) -> String {
     match of.r#type {
         Ftype3::Nf3blk | Ftype3::Nf3chr => format!("{}, {}", of.rdev.specdata1, of.rdev.specdata2),
@@ -54,7 +52,6 @@ fn size(of: &Fattr3) -> String {
     }
 }
 
-/// Returns the size with a unit, or the major and minor numbers of a device.
 fn human_size(of: &Fattr3) -> String {
     match of.r#type {
         Ftype3::Nf3blk | Ftype3::Nf3chr => size(of),

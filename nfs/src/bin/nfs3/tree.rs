@@ -21,7 +21,6 @@ use crate::part::Summing;
 use crate::report::{Report, warn};
 use crate::{parent, part, show};
 
-/// A directory that is being fetched.
 struct Level {
     at: PathBuf,
     /// Names and targets of the links. The links are created after all files below the directory. Otherwise a
@@ -35,7 +34,8 @@ impl Level {
         Ok(Level { at, links: Vec::new() })
     }
 
-    /// Creates the links after all files. With `replace`, changes the targets of existing links.
+    /// Creates the links once all started copies have ended. With `replace`, changes the targets of existing
+    /// links.
     async fn link(self, transfers: &mut Transfers, replace: bool) -> anyhow::Result<()> {
         if !self.links.is_empty() {
             transfers.end_all().await?;
@@ -48,7 +48,6 @@ impl Level {
     }
 }
 
-/// How a tree is copied.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) tree: TreeOptions,
@@ -57,7 +56,6 @@ pub(crate) struct Plan {
     pub(crate) changes: Option<Compare>,
 }
 
-/// How files are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compare {
     /// By size and modification time.
@@ -146,7 +144,6 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
     Ok(())
 }
 
-/// Returns the path relative to the top of a tree.
 fn below<'a>(at: &'a Path, top: &Path) -> &'a [u8] {
     at.strip_prefix(top).unwrap_or(at).as_os_str().as_bytes()
 }
@@ -239,7 +236,8 @@ fn warn_skipped(what: &str, why: &str) {
     warn(format_args!("{}: skipped: {why}", show::text(what.as_bytes())));
 }
 
-/// Copies a tree to a directory of the server. With `inside`, copies only the contents of the tree.
+/// Copies a tree into the URL's directory, or under the URL's name if that directory does not exist. With
+/// `inside`, copies only the contents of the tree.
 pub(crate) async fn put(
     from: &Path,
     url: &Url,
@@ -302,7 +300,6 @@ pub(crate) async fn put(
 /// A local file, and its parent directory and name on the server.
 type Pending = (PathBuf, (RemoteFile, Bytes));
 
-/// Returns the entries of a local directory, to be copied to a directory of the server.
 fn children(here: &Path, dir: &RemoteFile) -> anyhow::Result<Vec<Pending>> {
     let shown = || here.display().to_string();
     let child = |entry: io::Result<DirEntry>| {
@@ -339,7 +336,6 @@ async fn put_file(
     plan.report.copied(sum, &file.path)
 }
 
-/// Copies changed files from one directory to another.
 pub(crate) async fn sync(from: &Location, to: &Location, plan: &Plan) -> anyhow::Result<()> {
     match (from, to) {
         (Location::Server(url), Location::Local(to)) => get(url, to.clone(), plan).await,

@@ -11,7 +11,6 @@ use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{ExportPolicy, NfsHandler, Squash};
 use rustix::thread::CapabilitySet;
 
-/// One exported directory.
 pub(crate) struct Directory {
     pub(crate) options: ExportOptions,
     handler: NfsHandler<DirectoryExport>,
@@ -56,7 +55,6 @@ pub(crate) fn open(
 }
 
 impl Directory {
-    /// Returns true if the export accepts Kerberos.
     pub(crate) fn has_kerberos(&self) -> bool {
         self.options.sec.iter().any(|security| security.service().is_some())
     }

@@ -13,17 +13,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-/// The upper bounds of a histogram's buckets, in seconds.
+/// The upper bounds of the buckets of every histogram, in seconds.
 const BUCKETS: [f64; 14] =
     [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1.0, 10.0];
-/// Maximum number of concurrent requests.
 const REQUESTS_MAX: usize = 16;
 /// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
 /// Maximum time for a request and its reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The metrics of this process.
 #[derive(Clone, Default)]
 struct Registry(Arc<Mutex<Metrics>>);
 
@@ -34,7 +32,7 @@ struct Metrics {
     histograms: BTreeMap<Key, Arc<Buckets>>,
 }
 
-/// A histogram. The last element counts the values above all bounds.
+/// A histogram. The last element of `counts` is the number of values above all bounds.
 #[derive(Default)]
 struct Buckets {
     counts: [AtomicU64; BUCKETS.len() + 1],
@@ -57,7 +55,6 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns all metrics as text.
     fn render(&self) -> Result<String, fmt::Error> {
         let metrics = self.lock();
         let mut text = String::new();
@@ -152,7 +149,7 @@ impl Exporter {
         loop {
             let Ok(permit) = requests.clone().acquire_owned().await else { return };
             let Ok((stream, _)) = self.listener.accept().await else {
-                // For example, too many files are open.
+                // Accepting fails, for example, if too many files are open.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };

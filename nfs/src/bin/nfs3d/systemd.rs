@@ -30,7 +30,7 @@ impl Sockets {
     }
 }
 
-/// Reports the state of the service to the service manager. Failures are ignored.
+/// Reports the state of the service to the service manager. Failures are only logged.
 pub(crate) fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "systemd");

@@ -29,7 +29,7 @@ impl Nfs3dConfig {
     /// # Errors
     /// A [`clap::Error`] for the command line, or a message with file, line and option for the file.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
-        // Find the file even if other arguments are invalid. The parser below reports invalid arguments.
+        // Finds the file even if other arguments are invalid. The parser below reports invalid arguments.
         let found = Nfs3dArguments::command().ignore_errors(true).try_get_matches_from(line);
         let named =
             found.ok().and_then(|matches| Some((matches.get_one::<PathBuf>("config")?.clone(), matches)));
@@ -96,7 +96,6 @@ impl Nfs3dConfig {
     }
 }
 
-/// A configuration file.
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
@@ -130,7 +129,6 @@ impl File<'_> {
         anyhow!("{}:{line}: {}", self.path.display(), what.lines().collect::<Vec<_>>().join(", "))
     }
 
-    /// Reads one option of the file.
     fn entry(
         &self,
         command: &Command,

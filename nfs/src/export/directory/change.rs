@@ -56,7 +56,7 @@ pub(super) fn check_mode(added: u32, acting: &ThreadIdentity<'_>) -> Result<(), 
     if added & SET_IDS != 0 && !acting.is_caller() { Err(NfsError::Perm) } else { Ok(()) }
 }
 
-/// Checks that a new file can have these attributes.
+/// Checks the times, owner, group and size before a file with these attributes is created.
 ///
 /// # Errors
 /// [`NfsError::Inval`] for invalid numbers; [`NfsError::FBig`].

@@ -25,7 +25,6 @@ struct Own {
     groups: Vec<Gid>,
 }
 
-/// The identities that this process can use.
 #[derive(Debug)]
 pub(super) struct Identities {
     /// The groups to restore after a switch, or `None` if the process cannot switch.
@@ -48,7 +47,6 @@ impl Identities {
         Ok(Identities { own: Some(Own { gid: getegid(), groups: getgroups()? }) })
     }
 
-    /// Returns true if calls run with their callers' identities.
     pub(super) fn impersonates_callers(&self) -> bool {
         self.own.is_some()
     }
@@ -141,7 +139,6 @@ impl ThreadIdentity<'_> {
         self.is_caller && self.caller.uid == 0
     }
 
-    /// Returns true if the caller has this user number.
     pub(super) fn is(&self, uid: u32) -> bool {
         self.caller.uid == uid
     }
@@ -228,7 +225,7 @@ mod tests {
         }
     }
 
-    /// System calls interpret the number as "unchanged": such a caller would be root.
+    /// System calls interpret `u32::MAX` as "unchanged": such a caller would be root.
     #[test]
     fn a_caller_without_a_uid_is_not_root() {
         let identities = Identities::of_this_process().unwrap();

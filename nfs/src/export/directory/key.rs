@@ -10,7 +10,6 @@ use std::path::Path;
 use rustix::process::geteuid;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// The length of a key, in bytes.
 const LEN: usize = 16;
 
 /// The key of a server's handles. All handles become stale if the key changes, so the key must survive
@@ -93,7 +92,7 @@ impl HandleKey {
         made.and(fs::remove_file(&new))
     }
 
-    /// Returns the checksum of a handle's content.
+    /// Returns the 128-bit SipHash-2-4 of the content.
     pub(super) fn sum(&self, content: &[u8]) -> u128 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(content);

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use super::stat::Key;
 
 const SHARDS: usize = 64;
-/// How long a call that must not block waits: long enough to write a few pages of memory. A preempted thread
-/// may hold the lock for longer.
+/// How long a call that must not block waits for a file lock: long enough to write a few pages of memory. A
+/// preempted thread may hold the lock for longer.
 const TRY_TIMEOUT: Duration = Duration::from_micros(100);
 
 /// Serializes calls that change the same file, so that the attributes before and after a change are atomic
-/// with the change. Other processes of this machine are not excluded. Calls never wait for other files.
+/// with the change. Other processes of this machine are not excluded.
 #[derive(Debug)]
 pub(super) struct Locks {
     shards: [Shard; SHARDS],

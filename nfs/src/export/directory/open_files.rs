@@ -26,7 +26,6 @@ const MAX: usize = 512;
 /// Cached descriptors use at most one eighth of the process's limit of open files.
 const PART: u64 = 8;
 
-/// The purpose of an open descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Read,
@@ -41,7 +40,6 @@ impl Purpose {
         }
     }
 
-    /// Returns the required right.
     pub(super) fn right(self) -> Access {
         match self {
             Purpose::Read => Access::READ_OK,
@@ -50,12 +48,11 @@ impl Purpose {
     }
 }
 
-/// An open descriptor.
 #[derive(Debug)]
 struct Open {
     generation: u64,
     purpose: Purpose,
-    /// The caller that opened the descriptor, or `None` if the server itself opened it.
+    /// The caller whose identity opened the descriptor, or `None` if the thread did not switch to a caller.
     by: Option<NfsCaller>,
     file: Arc<OwnedFd>,
     /// The number of the descriptor's last use ([`State::uses`]).
@@ -86,7 +83,6 @@ impl State {
         number
     }
 
-    /// Returns the least recently used descriptor, if any.
     fn oldest(&self) -> Option<&Open> {
         let (number, key) = self.uses.first_key_value()?;
         self.files.get(key)?.iter().find(|open| open.last == *number)
@@ -138,7 +134,6 @@ impl Shared {
     }
 }
 
-/// The open descriptors of an export.
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     shared: Arc<Shared>,
@@ -164,7 +159,6 @@ impl OpenFiles {
         Ok(OpenFiles { shared, max })
     }
 
-    /// Returns the cached descriptor for a file, purpose and caller, if there is one.
     pub(super) fn get(&self, of: &Stat, purpose: Purpose, by: Option<&NfsCaller>) -> Option<Arc<OwnedFd>> {
         let mut state = self.shared.lock();
         let opens = state.files.get(&of.key)?;
@@ -210,7 +204,6 @@ impl OpenFiles {
         file
     }
 
-    /// Returns true if the cache has room for a descriptor.
     pub(super) fn has_room(&self) -> bool {
         self.shared.lock().uses.len() < self.max
     }

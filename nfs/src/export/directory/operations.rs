@@ -223,7 +223,7 @@ impl Export for DirectoryExport {
             let new = SetAttributes { size: None, ..settable(new, acting)? };
             match mknodat(&dir.file, name, kind, Mode::RUSR | Mode::WUSR, number) {
                 Ok(()) => {}
-                // This server cannot create devices for any caller.
+                // If root or the server's own user is refused, no caller can create such a file.
                 Err(Errno::PERM) if acting.is_root() || !acting.is_caller() => return Err(NfsError::NotSupp),
                 Err(error) => return Err(error.into()),
             }
@@ -316,7 +316,7 @@ impl Export for DirectoryExport {
     fn commit(&self, caller: &NfsCaller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
         let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
-            // The caller may have only one of the two rights.
+            // A caller that may only read can also commit.
             let open = match self.locked_content(located, Purpose::Write, acting) {
                 Err(NfsError::Acces) => self.locked_content(located, Purpose::Read, acting)?,
                 opened => opened?,
@@ -475,8 +475,8 @@ fn marked(verifier: NfsVerifier) -> SetAttributes {
     SetAttributes { atime, mtime, ..SetAttributes::default() }
 }
 
-/// Writes the data and returns the number of bytes written. The number is less than the length of the data
-/// only if the storage failed after a partial write.
+/// Writes the data and returns the number of bytes written. If the system fails after a partial write, the
+/// number is less than the length of the data.
 fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u32, NfsError> {
     let mut done = 0;
     while let Some(rest) = data.get(done..)

@@ -12,7 +12,6 @@ pub(super) struct Key {
     pub(super) ino: u64,
 }
 
-/// The metadata of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Stat {
     pub(super) key: Key,
@@ -25,7 +24,6 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// Returns the metadata of an open file.
     pub(super) fn of(file: impl AsFd) -> Result<Stat, NfsError> {
         let of = statx(file, c"", AtFlags::EMPTY_PATH, wanted())?;
         Ok(Stat::from(&of))

@@ -38,7 +38,6 @@ fn sweep(table: &Table, top: &Dir, root: Key, keys: &[Key]) {
     }
 }
 
-/// Returns the recorded locations of a file that are outdated.
 fn outdated_places(table: &Table, top: &Dir, root: Key, key: Key) -> impl Iterator<Item = Place> {
     let candidates = table.candidates(key, root).into_iter();
     let is_outdated = move |path: &Path, name: &[u8]| match open_at(top, path, name) {

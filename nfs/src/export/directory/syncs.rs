@@ -6,7 +6,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::stat::Key;
 use crate::export::NfsError;
 
-/// The fsync rounds of one file.
 #[derive(Debug, Default)]
 struct Rounds {
     started: u64,
@@ -54,13 +53,12 @@ impl File {
     }
 }
 
-/// The files that are being synced.
 #[derive(Debug, Default)]
 pub(super) struct Syncs(Mutex<HashMap<Key, Arc<File>>>);
 
 impl Syncs {
     /// Returns once all data written to the file before this call is on stable storage. Runs `fsync`, or
-    /// shares the `fsync` of another call. The caller must not hold the file's lock.
+    /// shares the `fsync` of another call. The calling function must not hold the file's lock.
     ///
     /// # Errors
     /// The error of `fsync`, for all calls that it serves.
@@ -95,7 +93,7 @@ mod tests {
     }
 
     /// Runs one call while others arrive. Returns the results of the calls that the second round serves, and
-    /// the number of rounds.
+    /// the number of rounds after the first.
     fn rounds(others: usize, second: Result<(), NfsError>) -> (Vec<Result<(), NfsError>>, u32) {
         let (syncs, count) = (Syncs::default(), AtomicU32::new(0));
         let (release, held) = mpsc::channel::<()>();

@@ -11,28 +11,22 @@ use super::stat::Key;
 const PLACES_MAX: usize = 8;
 /// Number of files before the first sweep: about 10 MB of memory.
 pub(super) const SWEEP_MIN: usize = 1 << 16;
-/// Maximum depth of directories below the root.
 const DEPTH_MAX: usize = 1024;
 
-/// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) parent: Key,
     pub(super) name: Box<[u8]>,
 }
 
-/// The known locations of all files whose handles were returned to clients: names by which the files can be
-/// reopened.
-///
-/// The locations are only hints: a call that opens a file by its location must verify the file. The table
-/// grows with the number of files that were looked up.
+/// The known locations of files: names by which the files can be reopened. The locations are only hints: a
+/// call that opens a file by its location must verify the file.
 #[derive(Debug, Default)]
 pub(super) struct Table(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     places: HashMap<Key, Vec<Place>>,
-    /// The number of files after the last sweep.
     len_after_sweep: usize,
     is_sweeping: bool,
 }
@@ -82,7 +76,6 @@ impl Table {
         places.push(Place { parent, name: name.into() });
     }
 
-    /// Removes a name of a file.
     pub(super) fn forget(&self, key: Key, parent: Key, name: &[u8]) {
         let mut table = self.lock();
         if let Some(places) = table.places.get_mut(&key) {
@@ -93,7 +86,6 @@ impl Table {
         }
     }
 
-    /// Returns the parent of a directory, if it is recorded.
     pub(super) fn parent(&self, key: Key) -> Option<Key> {
         self.lock().places.get(&key)?.first().map(|place| place.parent)
     }
@@ -103,7 +95,7 @@ impl Table {
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {
         let table = self.lock();
         let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();
-        // The most recent name is the likeliest.
+        // The most recent name is the likeliest to be valid.
         places.iter().rev().map(|place| (path(&table.places, place.parent, root), place.clone())).collect()
     }
 }
@@ -132,7 +124,6 @@ mod tests {
         Key { dev: 1, ino }
     }
 
-    /// Returns the paths of a file below a root with this number.
     fn paths(table: &Table, file: u64, top: u64) -> Vec<PathBuf> {
         let candidates = table.candidates(key(file), key(top)).into_iter();
         candidates.filter_map(|(path, place)| Some(path?.join(OsStr::from_bytes(&place.name)))).collect()

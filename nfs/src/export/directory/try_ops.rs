@@ -33,7 +33,6 @@ const COPIED_MAX: u32 = 64 << 10;
 /// How a file system stores its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
-    /// In memory.
     Memory,
     /// On a local device, with recently used data in memory.
     Cached,
@@ -124,7 +123,7 @@ impl TryExport for DirectoryExport {
 }
 
 impl DirectoryExport {
-    /// Opens the file of a handle by its most recent name.
+    /// Opens the root, or another file by its most recent name, if that does not block.
     fn try_locate(&self, handle: &FileHandle) -> Option<Located> {
         let (key, generation) = self.identity(handle).ok()?;
         self.sweep_if_due();

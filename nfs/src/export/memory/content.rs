@@ -20,7 +20,6 @@ pub(super) struct Content {
     /// The extents by offset. No extent is empty, overlaps the next one, or ends after `size`.
     extents: BTreeMap<u64, Bytes>,
     size: u64,
-    /// Total length of the extents.
     held: u64,
 }
 

@@ -9,16 +9,13 @@ use crate::export::{
     Attributes, Cookie, FileKind, FileTime, NfsCaller, NfsError, NfsVerifier, SetAttributes, SetTime,
 };
 
-/// The number of the root directory.
 pub(super) const ROOT: u64 = 1;
 /// The cookie of the first name. `.` and `..` have the lower cookies.
 const FIRST_COOKIE: Cookie = 3;
-/// Maximum number of names of one file.
 pub(super) const LINKS_MAX: u32 = 32_000;
 /// The size of a directory, in bytes, reported as `size` and `used`.
 const DIRECTORY_SIZE: u64 = 4096;
 
-/// The names in a directory.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) parent: u64,
@@ -59,7 +56,6 @@ impl Directory {
     }
 }
 
-/// The content of a file of any kind.
 #[derive(Debug)]
 pub(super) enum Body {
     /// A regular file: the content, and the verifier if an exclusive CREATE created the file.
@@ -123,7 +119,6 @@ pub(super) struct Tree {
     fsid: u64,
     /// The stored bytes of all files and symbolic links.
     pub(super) held: u64,
-    /// The maximum of `held`.
     pub(super) bytes_max: u64,
     pub(super) files_max: usize,
 }
@@ -250,7 +245,6 @@ impl Tree {
         Ok(id)
     }
 
-    /// Returns the body of a new directory.
     pub(super) fn empty_directory(parent: u64) -> Body {
         Body::Directory(Directory::new(parent))
     }

@@ -31,7 +31,6 @@ fn image(seed: u64) -> Bytes {
     Bytes::from(memory).slice(skip..)
 }
 
-/// Page-aligned memory.
 pub(crate) struct Aligned {
     memory: Vec<u8>,
     skip: usize,

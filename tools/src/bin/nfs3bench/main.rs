@@ -26,7 +26,6 @@ use crate::table::{Row, Table};
 use crate::test_file::TestFile;
 use crate::turn::{Operation, Work};
 
-/// Returns the operations to measure for a procedure, one for each size.
 fn operations(procedure: MeasuredProcedure, sizes: &[usize]) -> Vec<Operation> {
     match procedure {
         MeasuredProcedure::Getattr => vec![Operation::Getattr],

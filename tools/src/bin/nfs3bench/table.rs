@@ -7,7 +7,6 @@ use crate::turn::Operation;
 /// The calls per second of target and baseline in one round.
 type Rates = [f64; 2];
 
-/// The results for one operation.
 pub(crate) struct Row {
     pub(crate) operation: Operation,
     /// The rates of each round, for each number of outstanding calls.

@@ -13,7 +13,6 @@ use crate::mounted::Mounted;
 use crate::profiler::Profiler;
 use crate::turn::{Done, Operation, Work};
 
-/// An open test file of a target.
 pub(crate) struct TestFile<'a> {
     name: String,
     runtime: &'a Runtime,
@@ -26,7 +25,6 @@ enum Access {
 }
 
 impl<'a> TestFile<'a> {
-    /// Creates, fills and checks a test file.
     pub(crate) fn open(
         target: &Target,
         file: &'static str,
@@ -88,7 +86,6 @@ impl<'a> TestFile<'a> {
         filled.with_context(|| self.name.clone())
     }
 
-    /// Checks the complete contents of the file.
     fn check(&self, expected: &[u8]) -> anyhow::Result<()> {
         let same = match &self.access {
             Access::Client(file) => self.runtime.block_on(file.has_contents(expected)),

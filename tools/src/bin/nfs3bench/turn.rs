@@ -53,7 +53,6 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The parameters of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) operation: Operation,
@@ -86,7 +85,6 @@ impl Turn {
     }
 }
 
-/// The results of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
     pub(crate) calls: u64,
@@ -94,7 +92,6 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Returns the calls per second.
     #[allow(clippy::cast_precision_loss, reason = "a rate may be rounded")]
     pub(crate) fn rate(&self) -> f64 {
         self.calls as f64 / self.elapsed.as_secs_f64()
