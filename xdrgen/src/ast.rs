@@ -132,7 +132,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
     pub specifier: TypeSpecifier,
-    /// Absent for `void`, optional for arguments and results.
+    /// Absent for `void` and for results, optional for arguments.
     pub name: Option<Identifier>,
     pub multiplicity: Multiplicity,
     /// From its first token to its last, without the `;`.

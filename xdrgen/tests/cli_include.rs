@@ -231,7 +231,7 @@ fn conditions_on_names_of_included_files_are_reported() {
     assert_eq!((shown.matches("X105]").count(), output.status.code()), (1, Some(0)), "{shown}");
     let output = compiler(folder.path(), &["check", "-D", "BIG", "a.x"]);
     assert!(!text(&output.stderr).contains("X105"), "{}", text(&output.stderr));
-    // Macros of an included file are also reported instead of expanded.
+    // A macro of an included file is not expanded, so its use is an error.
     let folder =
         including(&[("a.x", "#include \"b.x\"\nstruct a { HDR };\n"), ("b.x", "#define HDR int h;\n")]);
     assert_eq!(compiler(folder.path(), &["check", "a.x"]).status.code(), Some(1));

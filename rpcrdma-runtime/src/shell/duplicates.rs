@@ -200,7 +200,7 @@ impl DuplicateCache {
 fn size(call: &Received) -> u64 {
     let items = match &call.items {
         Placed::Positioned(items) => items.iter().map(|item| item.data.len()).sum(),
-        // Write chunks carry replies, so a call holds no memory for them.
+        // `InOrder` holds the items of Write chunks, which only replies have.
         Placed::None | Placed::InOrder(_) => 0,
     };
     call.stream.len().saturating_add(items) as u64

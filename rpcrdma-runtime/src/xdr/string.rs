@@ -12,9 +12,9 @@ use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Read
 
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
 ///
-/// A decoded string of at most 23 bytes is stored inline. Copying a name is cheaper than sharing its memory,
-/// and a stored name does not keep the message alive. A longer string shares the memory of its message. A
-/// string decoded as a DDP-eligible item is never stored inline.
+/// A decoded string of at most 23 bytes is stored inline. Copying a short string is cheaper than sharing the
+/// memory of its message, and the copy does not keep the message alive. A longer string shares the memory of
+/// its message. A string decoded as a DDP-eligible item is never stored inline.
 ///
 /// The content is bytes: XDR specifies ASCII, but protocols use other encodings. [`XdrString::to_str`] checks
 /// for UTF-8.

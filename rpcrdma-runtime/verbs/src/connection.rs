@@ -322,7 +322,7 @@ impl VerbsConnection {
             return false;
         }
         self.keepalive = None;
-        // Outstanding work fails if the peer is dead, so no check is needed.
+        // Only an idle queue pair needs a probe: outstanding work fails by itself if the peer is dead.
         if !mem::take(&mut self.active)
             && let Some(queue_pair) = self.queue_pair.as_mut().filter(|queue_pair| queue_pair.is_idle())
         {

@@ -245,15 +245,15 @@ fn limits() -> Vec<Case> {
     vec![
         Case::inline("as many Write chunks as the limit", NONE, [0, 5, 0])
             .writes(&[&[8][..]; CHUNKS], &chunks),
-        Case::inline("a Write chunk above the limit", NONE, [0, 5, 0])
+        Case::inline("one Write chunk too many", NONE, [0, 5, 0])
             .writes(&[&[8][..]; CHUNKS + 1], &[])
             .gets(Gets::ErrChunk),
         Case::inline("as many segments as the limit", NONE, [0, 5, 0])
             .writes(&[&[1; SEGMENTS]], &[&segments]),
-        Case::inline("a segment above the limit", NONE, [0, 5, 0])
+        Case::inline("one segment too many", NONE, [0, 5, 0])
             .writes(&[&[1; SEGMENTS + 1]], &[])
             .gets(Gets::ErrChunk),
-        Case::inline("a segment above the limit in another list", NONE, [0, 5, 0])
+        Case::inline("one segment too many in another list", NONE, [0, 5, 0])
             .writes(&[&[1; SEGMENTS]], &[])
             .reply(&[976], &[])
             .gets(Gets::ErrChunk),

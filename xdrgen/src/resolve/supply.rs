@@ -258,7 +258,7 @@ impl Macros {
     }
 }
 
-/// A chain of macros that refer to one another.
+/// Resolves the names in the body of a macro.
 struct Chain<'a> {
     macros: &'a Macros,
     length: usize,

@@ -89,7 +89,7 @@ pub(crate) fn replace_link(at: &Path, to: &OsStr) -> io::Result<()> {
     fs::rename(&new, at).inspect_err(|_| drop(remove(&new)))
 }
 
-/// Returns a text that changes with each change of the server's file.
+/// Returns a string that differs after each change of the file on the server.
 fn version(of: &RemoteFile) -> String {
     let at = &of.attributes;
     format!(

@@ -32,7 +32,7 @@ pub(in crate::shell) trait Backward: Send + 'static {
 pub(in crate::shell) trait BackwardCalls: Submit {
     fn ready(&self);
 
-    /// Watches the connection. The value is true once the connection is lost.
+    /// Returns a receiver whose value becomes true when the connection is lost.
     fn watch(&self) -> watch::Receiver<bool>;
 }
 

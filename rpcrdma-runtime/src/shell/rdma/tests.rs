@@ -158,7 +158,7 @@ impl UnreadConnection {
         state.task.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the bytes of RDMA Writes and Sends, and the number of Sends.
+    /// Returns the total length of RDMA Writes and Sends in bytes, and the number of Sends.
     fn output(&self) -> (u64, usize) {
         let mut sends = 0;
         let bytes = self.0.lock().unwrap().actions.iter().fold(0, |bytes, action| match action {

@@ -170,8 +170,7 @@ pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
 
 fn write(message: &xdr::RdmaMsg, payload: &[u8]) -> Bytes {
     let mut writer = Writer::reused();
-    // Cannot fail: the only bound in these types is the segment count, which is the length of a list in
-    // memory.
+    // Encoding cannot fail: only the segment count has a limit (32 bits), and no list in memory is that long.
     if message.encode(&mut writer).is_err() {
         writer.clear();
     }
