@@ -21,7 +21,7 @@ use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
 use crate::relative;
-use crate::source::{Source, Sources};
+use crate::source::{STDIN, Source, Sources};
 use report::Reporting;
 
 const AFTER: &str = "\
@@ -362,7 +362,7 @@ impl Documents {
 
 fn read_document(path: &Path) -> Result<Source, Failure> {
     let text = read(path).map_err(|error| Failure::File(path.to_owned(), error))?;
-    let name = if path == Path::new("-") { Path::new("<stdin>") } else { path };
+    let name = if path == Path::new("-") { Path::new(STDIN) } else { path };
     Ok(Source::new(name, text))
 }
 

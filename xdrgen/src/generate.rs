@@ -1,6 +1,6 @@
 //! Generates Rust files from documents. Performs no I/O.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::ast::{Expansion, Namespace, Specification};
 use crate::binding;
@@ -16,7 +16,7 @@ use crate::namespace;
 use crate::relative;
 use crate::resolve::{self, Document, Known, Resolved};
 use crate::sizes::layout::Layouts;
-use crate::source::{Kind, Source, SourceId, Sources, Span, Trust, narrow};
+use crate::source::{Kind, STDIN, Source, SourceId, Sources, Span, Trust, narrow};
 use crate::unread::Unread;
 
 pub use crate::options::{Manifest, Options, Output, Package};
@@ -307,7 +307,8 @@ fn head(sources: &Sources, options: &Options) -> Head {
 
 /// Returns a document's name for the header, without control characters.
 fn shown(source: &Source, options: &Options) -> String {
-    one_line(&relative::shown(source.name(), options.command_directory.as_deref()))
+    let directory = options.command_directory.as_deref().filter(|_| source.name() != Path::new(STDIN));
+    one_line(&relative::shown(source.name(), directory))
 }
 
 /// Replaces control characters, so that the text cannot end a line comment.

@@ -1,4 +1,5 @@
-//! Lowers the protocol to its Rust form: names, boxes, derives, lists and borrowed data.
+//! Lowers the protocol to its Rust form: names, boxes, derives, lists and borrowed data. Names and types of
+//! Rust are decided here; emission only renders them.
 
 mod borrowed;
 mod layout;

@@ -5,24 +5,21 @@ use std::path::{Component, Path, PathBuf, absolute};
 /// Returns a path for emitted files: relative to a directory, or as given. An absolute path without a
 /// common directory is reduced to its last component, which does not depend on the machine.
 pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
-    let seen = from.and_then(|directory| seen_from(directory, path));
-    let shown = match seen {
-        Some((seen, is_near)) if is_near || path.is_relative() => seen,
-        _ if path.is_absolute() => path.file_name().map_or_else(|| path.to_owned(), PathBuf::from),
-        _ => path.to_owned(),
-    };
-    slashes(&shown)
+    let name =
+        || path.file_name().filter(|_| path.is_absolute()).map_or_else(|| path.to_owned(), PathBuf::from);
+    slashes(&from.and_then(|directory| reached(path, directory)).unwrap_or_else(name))
 }
 
 /// Returns a path for a command that runs in a directory: relative to the directory, or as given if the path
 /// is absolute without a common directory.
 #[cfg(feature = "cli")]
-pub(crate) fn usable(path: &Path, from: &Path) -> String {
-    let usable = match seen_from(from, path) {
-        Some((seen, is_near)) if is_near || path.is_relative() => seen,
-        _ => path.to_owned(),
-    };
-    if usable.as_os_str().is_empty() { ".".to_owned() } else { slashes(&usable) }
+pub(crate) fn for_command(path: &Path, from: &Path) -> String {
+    slashes(&reached(path, from).unwrap_or_else(|| path.to_owned()))
+}
+
+/// Returns the path from a directory. Returns `None` for an absolute path without a common directory.
+fn reached(path: &Path, from: &Path) -> Option<PathBuf> {
+    seen_from(from, path).filter(|(_, is_near)| *is_near || path.is_relative()).map(|(seen, _)| seen)
 }
 
 /// Returns a directory relative to the directory of a manifest. An absolute path is unchanged, and so is any
@@ -79,9 +76,8 @@ mod tests {
         assert_eq!(from("/a/out", "/b/kv.x"), "kv.x", "no directories of this machine");
         assert_eq!(shown(Path::new("specs/kv.x"), None), "specs/kv.x");
         assert_eq!(shown(Path::new("/b/kv.x"), None), "kv.x");
-        assert_eq!(usable(Path::new("/b/kv.x"), Path::new("/a/out")), "/b/kv.x");
-        assert_eq!(usable(Path::new("/a/kv.x"), Path::new("/a/out")), "../kv.x");
-        assert_eq!(usable(Path::new("out"), Path::new("out")), ".");
+        assert_eq!(for_command(Path::new("/b/kv.x"), Path::new("/a/out")), "/b/kv.x");
+        assert_eq!(for_command(Path::new("/a/kv.x"), Path::new("/a/out")), "../kv.x");
         let manifest = |directory| for_manifest(directory, Some(Path::new("/a/out")));
         assert_eq!(manifest("/b/runtime"), "/b/runtime");
         assert_eq!(for_manifest("../runtime", Some(Path::new("kv"))), "../../runtime");

@@ -5,6 +5,9 @@ use std::sync::OnceLock;
 
 use crate::hash::{HashMap, HashSet};
 
+/// The name of a document that was read from standard input.
+pub(crate) const STDIN: &str = "<stdin>";
+
 /// Identifies a document or binding file of a run: its index in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);

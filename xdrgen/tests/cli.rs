@@ -368,4 +368,5 @@ fn the_command_for_standard_input_reads_standard_input() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let manifest = std::fs::read_to_string(folder.path().join("out/Cargo.toml")).unwrap();
     assert!(manifest.contains("`rpcrdma-xdrgen generate - --output . --crate a "), "{manifest}");
+    assert!(manifest.contains("from `<stdin>`"), "{manifest}");
 }

@@ -18,7 +18,7 @@ pub(super) fn command(generation: &Generation) -> String {
     let from = crate_directory.unwrap_or(Path::new("."));
     let path = |path: &Path| match path.as_os_str() == "-" {
         true => "-".to_owned(),
-        false => quoted(&relative::usable(path, from)),
+        false => quoted(&relative::for_command(path, from)),
     };
     let mut words = vec!["rpcrdma-xdrgen".to_owned(), "generate".to_owned()];
     words.extend(inputs.documents.files.iter().map(|file| path(file)));
@@ -26,8 +26,11 @@ pub(super) fn command(generation: &Generation) -> String {
     inputs.binding.iter().for_each(|file| set("--binding", path(file)));
     inputs.documents.define.iter().for_each(|name| set("-D", quoted(name)));
     inputs.externs.iter().for_each(|(name, rust)| set("--extern", quoted(&format!("{name}={rust}"))));
-    let output = crate_directory.or(output.as_deref());
-    output.iter().for_each(|file| set("--output", path(file)));
+    match (crate_directory, output) {
+        (Some(_), _) => set("--output", ".".to_owned()),
+        (None, Some(output)) => set("--output", quoted(&relative::for_command(output, from))),
+        (None, None) => {}
+    }
     if generation.runtime != Options::module("").runtime {
         set("--runtime", quoted(&generation.runtime));
     }

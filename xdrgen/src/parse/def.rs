@@ -231,6 +231,7 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let next = input.take_from(1);
     match input.word(0) {
+        // Only a field can be `void` or `zcopaque`.
         "typedef" if matches!(next.word(0), "void" | "zcopaque") => {
             Err(fail(next, Reason::Expected(Expected::Type, &[])))
         }
