@@ -590,6 +590,7 @@ fn passed_sockets_replace_the_addresses() {
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(direct.get_program()).args(direct.get_args());
     let refused = command.stdin(OwnedFd::from(socket)).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(text(&refused.stderr).contains("--provider verbs cannot use the sockets"), "{refused:?}");
 }
 

@@ -339,7 +339,10 @@ fn an_interrupted_get_resumes() {
                 (cut.status.code(), text(&cut.stderr).to_owned())
             };
             assert_eq!(code, Some(1), "{message}");
-            assert!(message.contains("iB) of file; `nfs3 get --resume` continues"), "{message}");
+            assert!(
+                message.contains("iB) of file; `nfs3 get --resume`, `get -r` and `sync` continue"),
+                "{message}"
+            );
             assert!(!here.join("file").exists());
             let kept = message.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
             assert!(kept > 1_000_000 && fs::metadata(&part).unwrap().len() >= kept);
@@ -470,9 +473,14 @@ fn a_copied_tree_omits_temporary_names() {
         nfs3(here, &["get", "-r", "--exclude", "*.nfs3-part", &format!("{}/", daemon.url), "back"]);
     succeeds(&excluded);
     fs::write(here.join("back/c.nfs3-part"), b"c").unwrap();
+    fs::create_dir(here.join("back/d.nfs3-link")).unwrap();
+    fs::write(here.join("back/d.nfs3-link/e"), b"e").unwrap();
     let put = nfs3(here, &["put", "-r", "back", &daemon.url]);
-    assert!(put.status.success(), "{put:?}");
-    assert!(text(&put.stderr).starts_with("nfs3: back/c.nfs3-part: skipped: "), "{put:?}");
+    assert_eq!(put.status.code(), Some(1), "{put:?}");
+    for name in ["c.nfs3-part", "d.nfs3-link"] {
+        assert!(text(&put.stderr).contains(&format!("nfs3: back/{name}: skipped: ")), "{put:?}");
+    }
+    assert!(text(&put.stderr).ends_with("nfs3: back: incomplete: 2 names skipped\n"), "{put:?}");
     assert_eq!(fs::read_dir(served.path().join("back")).unwrap().count(), 1);
     daemon.stop(Signal::TERM);
 }

@@ -125,7 +125,10 @@ impl Listening {
         options.iwarp.crc = arguments.crc;
         let server = match sockets.rdma {
             Some(_) if arguments.provider == Provider::Verbs => {
-                bail!("--provider verbs cannot use the sockets passed by systemd, which carry iWARP");
+                bail!(
+                    "--provider verbs cannot use the sockets passed by systemd, which carry iWARP; \
+                     disable the socket unit, or use --provider iwarp"
+                );
             }
             Some(listener) => {
                 Server::with_acceptor(iwarp::IwarpListener::of(listener, options.iwarp.clone())?, options)?

@@ -176,9 +176,9 @@ pub struct CopyOptions {
 }
 
 /// The selection of files in a tree, and the concurrency. Patterns may contain `*`, `?` and `**`; only `**`
-/// matches a slash, and `**/` also matches nothing. A pattern that ends with a slash matches only
-/// directories. A pattern with another slash is matched against the path below the copied directory, any
-/// other pattern against the name.
+/// matches a slash, and `**/` can also match the empty string. A pattern that ends with a slash matches only
+/// directories. A pattern with a slash before its last character is compared with the path below the copied
+/// directory, any other pattern with the name.
 #[derive(Args, Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeOptions {
@@ -189,7 +189,7 @@ pub struct TreeOptions {
     #[arg(long, value_name = "PATTERN", value_parser = file_pattern)]
     pub include: Vec<String>,
     /// Skip files, and directories with everything below them, that match a pattern; may be repeated
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub exclude: Vec<String>,
 }
 
@@ -200,13 +200,19 @@ fn transfers(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "expected a number from 1 to 64".to_owned())
 }
 
+fn pattern(text: &str) -> Result<String, String> {
+    match text.trim_matches('/') {
+        "" => Err("empty pattern".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 /// Accepts a pattern that can match files.
 fn file_pattern(text: &str) -> Result<String, String> {
     match text.strip_suffix('/') {
-        Some(directory) => {
-            Err(format!("matches only directories; use `{directory}/**` for the files below them"))
-        }
-        None => Ok(text.to_owned()),
+        Some(path) if path.contains('/') => Err(format!("matches only directories; use `{path}/**`")),
+        Some(name) => Err(format!("matches only directories; use `**/{name}/**`")),
+        None => pattern(text),
     }
 }
 
@@ -221,26 +227,29 @@ impl TreeOptions {
                 None => (pattern.as_str(), true),
             };
             let text = if pattern.contains('/') { path } else { name };
-            may_match && matches(pattern.strip_prefix('/').unwrap_or(pattern).as_bytes(), text)
+            may_match && matches(pattern.strip_prefix('/').unwrap_or(pattern).as_bytes(), text, true)
         };
         let included = is_directory || self.include.is_empty() || self.include.iter().any(is_match);
         included && !self.exclude.iter().any(is_match)
     }
 }
 
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
+/// Returns true if a pattern matches a text. `is_start` is true at the start of a name.
+fn matches(pattern: &[u8], text: &[u8], is_start: bool) -> bool {
     match pattern {
         [] => text.is_empty(),
-        [b'*', b'*', b'/', rest @ ..] if matches(rest, text) => true,
+        [b'*', b'*', b'/', rest @ ..] if is_start && matches(rest, text, true) => true,
         [b'*', rest @ ..] => {
             let (crosses, rest) = rest.strip_prefix(b"*").map_or((false, rest), |rest| (true, rest));
             let end = text.iter().position(|byte| *byte == b'/' && !crosses).unwrap_or(text.len());
-            (0..=end).any(|at| matches(rest, text.get(at..).unwrap_or_default()))
+            (0..=end).any(|at| matches(rest, text.get(at..).unwrap_or_default(), false))
         }
         [b'?', rest @ ..] => {
-            text.split_first().is_some_and(|(at, after)| *at != b'/' && matches(rest, after))
+            text.split_first().is_some_and(|(at, after)| *at != b'/' && matches(rest, after, false))
         }
-        [byte, rest @ ..] => text.strip_prefix(&[*byte]).is_some_and(|after| matches(rest, after)),
+        [byte, rest @ ..] => {
+            text.strip_prefix(&[*byte]).is_some_and(|after| matches(rest, after, *byte == b'/'))
+        }
     }
 }
 
@@ -310,10 +319,15 @@ mod tests {
             assert!(markdown.selects(directory.as_bytes(), true), "{directory}");
         }
         assert!(tree(&[], &["tmp/"]).selects(b"tmp", false), "a file with the name of an excluded directory");
-        assert_eq!(
-            file_pattern("sub/").unwrap_err(),
-            "matches only directories; use `sub/**` for the files below them"
-        );
+        for path in ["docx.md", "a/docx.md", "ab.c"] {
+            assert!(!tree(&["doc**/*.md", "a**/b.c"], &[]).selects(path.as_bytes(), false), "{path}");
+        }
+        for (pattern, better) in [("sub/", "`**/sub/**`"), ("a/sub/", "`a/sub/**`")] {
+            let refused = file_pattern(pattern).unwrap_err();
+            assert_eq!(refused, format!("matches only directories; use {better}"));
+            assert!(tree(&[better.trim_matches('`')], &[]).selects(b"a/sub/deep/x", false));
+        }
+        assert!(pattern("").is_err() && pattern("/").is_err() && file_pattern("").is_err());
     }
 
     #[test]

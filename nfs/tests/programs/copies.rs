@@ -302,7 +302,7 @@ fn an_interrupted_run_ends_promptly_and_keeps_its_results() {
     let has_data = || fs::metadata(&part).is_ok_and(|part| part.len() > 8 << 20);
     let output = interrupted(command, has_data, || signal(Signal::STOP));
     signal(Signal::CONT);
-    let kept = "iB) of file; `nfs3 get --resume` continues";
+    let kept = "iB) of file; `nfs3 get --resume`, `get -r` and `sync` continue";
     assert!(text(&output.stderr).contains(kept), "{output:?}");
     assert!(part.exists() && here.path().join("file.nfs3-state").exists());
 

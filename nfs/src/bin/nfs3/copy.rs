@@ -61,7 +61,10 @@ pub(crate) async fn fetch(
     if std::fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
         bail!("{}: is not a regular file; use nfs3 cat to write to it", shown());
     }
-    let mut part = Part::open(to, file, resume).with_context(shown)?;
+    // Computing the digest of a long partial file would delay the calls of other copies.
+    let (target, version) = (to.to_owned(), file.clone());
+    let opened = tokio::task::spawn_blocking(move || Part::open(&target, &version, resume));
+    let mut part = opened.await?.with_context(shown)?;
     let current = receive(remote, file, &mut part, report).await?;
     // All data must belong to the same version of the file.
     if !part.has_version_of(&current) {

@@ -293,7 +293,9 @@ impl Drop for Part {
             let kept = HumanBytes(self.length);
             let file = show::text(self.target.as_os_str().as_bytes());
             let length = self.length;
-            warn(format_args!("kept {length} bytes ({kept}) of {file}; `nfs3 get --resume` continues"));
+            warn(format_args!(
+                "kept {length} bytes ({kept}) of {file}; `nfs3 get --resume`, `get -r` and `sync` continue"
+            ));
         }
     }
 }

@@ -138,8 +138,14 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
     }
     level.link(&mut transfers, plan.changes.is_some()).await?;
     transfers.end_all().await?;
-    if own > 0 {
-        bail!("{}: incomplete: {own} files skipped because of their names", show::text(&url.path));
+    must_be_complete(&url.path, own)
+}
+
+/// # Errors
+/// Fails if files or directories were skipped because of their names.
+fn must_be_complete(top: &[u8], skipped: u64) -> anyhow::Result<()> {
+    if skipped > 0 {
+        bail!("{}: incomplete: {skipped} names skipped", show::text(top));
     }
     Ok(())
 }
@@ -257,7 +263,7 @@ pub(crate) async fn put(
         _ => vec![(from.to_owned(), parent(&remote, url).await?)],
     };
     let mut transfers = Transfers::new(plan.tree.transfers);
-    let mut links = Vec::new();
+    let (mut links, mut own) = (Vec::new(), 0_u64);
     while let Some((here, (above, name))) = pending.pop() {
         let shown = || here.display().to_string();
         let metadata = fs::symlink_metadata(&here).with_context(shown)?;
@@ -266,6 +272,7 @@ pub(crate) async fn put(
         }
         if here != from && part::is_own(&name) {
             warn_skipped(&shown(), RESERVED);
+            own = own.saturating_add(1);
             continue;
         }
         if metadata.is_dir() {
@@ -294,7 +301,7 @@ pub(crate) async fn put(
             None => remote.make_link(&above, name, target).await?,
         }
     }
-    Ok(())
+    must_be_complete(from.as_os_str().as_bytes(), own)
 }
 
 /// A local file, and its parent directory and name on the server.
