@@ -49,7 +49,7 @@ fn root() -> Credential {
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without I/O"));
 
-/// MNT runs on the blocking pool, so calls need a runtime.
+/// Blocks until a call completes. MNT runs on the blocking pool, so calls need a runtime.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
 }

@@ -63,7 +63,7 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
         return quote!(__xdr::Encode::encode(&__word, __sink)?; #payload);
     }
     let (span, word, sink) = (field.ty.span(), local("__word"), local("__sink"));
-    // The runtime's sinks never fail at the discriminant, so the error belongs to the payload.
+    // The discriminant fits unless a declared length is wrong, so an error belongs to the payload.
     let both = if is_known(field) {
         quote_spanned!(span=> encode_behind::<_, #ty, _>(&#word, #binding, #sink))
     } else {

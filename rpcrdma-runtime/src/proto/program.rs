@@ -278,7 +278,8 @@ pub trait Service: Send + Sync + 'static {
 
     /// Returns the maximum length of a procedure's arguments, in bytes. A server accepts calls of this
     /// length even if they exceed the default limits of its transports, but at most half of its memory
-    /// budget. The default is 0: only the default limits apply.
+    /// budget. A client over TCP accepts backward calls of this length, up to 24 MiB. The default is 0: only
+    /// the default limits apply.
     fn max_args(&self) -> u64 {
         0
     }

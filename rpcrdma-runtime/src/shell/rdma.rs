@@ -257,9 +257,9 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         if let Some(traffic) = traffic {
             spans::record_traffic(&span, &traffic);
         }
-        let what =
+        let reason =
             "the reply does not fit into the chunks that the client offered, by the bounds of its binding";
-        report_no_room(&self.warnings, (info, &span), reply_bytes, self.responder.take_no_room(), what);
+        report_no_room(&self.warnings, info, &span, reply_bytes, self.responder.take_no_room(), reason);
         if let Some(client) = self.link.announced() {
             self.responder.limit(client);
             self.backward.with(|backward| backward.limit(client));
@@ -279,14 +279,15 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
 /// Logs a reply that did not fit, if any, and records it in the span of its call.
 fn report_no_room(
     warnings: &Warnings,
-    (info, span): (Option<CallInfo>, &Span),
+    info: Option<CallInfo>,
+    span: &Span,
     reply_bytes: u64,
     no_room: Option<NoRoom>,
-    what: &str,
+    reason: &str,
 ) {
     if let (Some(NoRoom { place, bytes, max }), Some(info)) = (no_room, info) {
         let subject = Subject { bytes: Some(reply_bytes), ..info.into() };
-        let what = format_args!("ERR_CHUNK: {what}: {bytes} bytes for {place}, limit {max}");
+        let what = format_args!("ERR_CHUNK: {reason}: {bytes} bytes for {place}, limit {max}");
         warnings.log(Kind::ReplyTooLarge, subject, what);
         spans::record_failure(span, what);
     }
@@ -414,8 +415,8 @@ impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
                 if let Some(traffic) = backward.reply(key, reply) {
                     spans::record_traffic(&span, &traffic);
                 }
-                let what = "the reply does not fit inline, as the reply of a backward call must";
-                report_no_room(warnings, (info, &span), reply_bytes, backward.take_no_room(), what);
+                let reason = "the reply to a backward call does not fit inline";
+                report_no_room(warnings, info, &span, reply_bytes, backward.take_no_room(), reason);
             }
             (Some(backward), None) => backward.drop_call(key),
             (None, _) => {}

@@ -15,7 +15,7 @@ use super::memory::CallMemory;
 use super::serving::{CallExecutor, Disposition, TrackedCall};
 use super::spans;
 use super::warnings::{Kind, Subject, Warnings};
-use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcCall, RpcReply};
+use crate::wire::rpc::{CallHeader, Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
 type Reply = Option<RpcReply>;
@@ -108,12 +108,13 @@ impl<K: Send + 'static> Running<K> {
     }
 
     fn ended(&self, key: K, info: CallInfo, span: Span, reply: Reply) -> Ended<K> {
-        match &reply {
-            Some(RpcReply { status: ReplyHeader::Success, .. }) | None => {}
-            Some(RpcReply { status, failure: Some(error), .. }) => {
-                spans::record_failure(&span, format_args!("{status}: {error}"));
+        if let Some(RpcReply { status, failure, .. }) = &reply
+            && let Some(error) = status.error()
+        {
+            match failure {
+                Some(failure) => spans::record_failure(&span, format_args!("{error}: {failure}")),
+                None => spans::record_failure(&span, error),
             }
-            Some(RpcReply { status, .. }) => spans::record_failure(&span, status),
         }
         Ended { key, info: Some(info), span, reply: self.executor.count_reply(reply) }
     }

@@ -109,7 +109,7 @@ impl Serving {
     }
 
     fn max_args(&self) -> u64 {
-        max_args(&self.0.services, &self.0.memory)
+        max_args(&self.0.services, self.0.memory.max())
     }
 
     /// Returns the executor for the calls of a new connection.
@@ -162,10 +162,10 @@ impl Serving {
     }
 }
 
-/// Returns the maximum length of the services' arguments, limited so that a call fits into half of the memory
+/// Returns the maximum length of the services' arguments, limited so that a call fits into half of a memory
 /// budget, the share of one owner.
-pub(super) fn max_args(services: &Services, memory: &MemoryBudget) -> u64 {
-    services.max_args().min((memory.max() / 2).saturating_sub(MAX_HEADERS))
+pub(super) fn max_args(services: &Services, max_memory: u64) -> u64 {
+    services.max_args().min((max_memory / 2).saturating_sub(MAX_HEADERS))
 }
 
 impl CallExecutor {

@@ -255,6 +255,7 @@ impl Activity {
     }
 }
 
+/// A slot of one connection, free again when dropped.
 pub(super) struct Slot {
     shared: Arc<Shared>,
     number: u64,

@@ -31,7 +31,7 @@ struct State {
 pub(super) enum Kind {
     /// A call's Read chunks exceed the limit.
     CallTooLarge,
-    /// A reply does not fit into the chunks of its call.
+    /// A reply does not fit into the chunks of its call, or inline.
     ReplyTooLarge,
     /// A record over TCP exceeds the limit.
     RecordTooLong,

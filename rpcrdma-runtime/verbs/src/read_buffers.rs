@@ -69,6 +69,7 @@ impl Owner {
     pub(super) fn clear(self) {
         if self != Owner::Shared {
             let removed = cache().clear(self);
+            // The lock is released before the memory is freed.
             drop(removed);
         }
     }

@@ -27,12 +27,14 @@ pub(super) struct Outbound {
     responses: VecDeque<Outgoing>,
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
+    /// Whether the last message was a Read Response. If so, `work` is next.
     after_response: bool,
     pub(super) send_msn: u32,
     read_msn: u32,
     arena: BytesMut,
     max_fpdu: usize,
     crc: bool,
+    /// The markers, if the peer requires them.
     markers: Option<Markers>,
     started: bool,
 }

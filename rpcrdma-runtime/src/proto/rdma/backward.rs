@@ -91,7 +91,7 @@ impl BackwardResponder {
         self.responder.reply(key, message)
     }
 
-    /// Removes and returns the last reply, if any, that did not fit inline. Its call was rejected with
+    /// Returns, once, why the last reply that was too long did not fit inline. Its call was rejected with
     /// ERR_CHUNK.
     pub fn take_no_room(&mut self) -> Option<NoRoom> {
         self.responder.take_no_room()

@@ -22,7 +22,7 @@ struct Suspect {
     certain: bool,
 }
 
-/// The maximum length of [`FatalCalls::order`], which limits the number of suspects of all owners.
+/// The maximum length of [`FatalCalls::order`]. Beyond it, the oldest suspects of all owners are dropped.
 const MAX_SUSPECTS: usize = 1024;
 /// The lifetime of a suspect. Later, the client may use the XID for another call.
 const LIFETIME: Duration = Duration::from_secs(120);

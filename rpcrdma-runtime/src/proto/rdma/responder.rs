@@ -49,6 +49,7 @@ pub enum ResponderEvent {
     Closed(CloseReason),
 }
 
+/// A violation of RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
 const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads";
 /// The estimated memory of a call in addition to its message, in bytes.
@@ -340,7 +341,7 @@ impl Responder {
         self.too_large.take()
     }
 
-    /// Removes and returns the last reply, if any, that did not fit. Its call was rejected with ERR_CHUNK.
+    /// Returns, once, why the last reply that was too long did not fit. Its call was rejected with ERR_CHUNK.
     pub fn take_no_room(&mut self) -> Option<NoRoom> {
         self.no_room.take()
     }

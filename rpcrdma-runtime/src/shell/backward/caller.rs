@@ -29,7 +29,8 @@ use crate::xdr::{Layout, Reducer};
 /// A `BackwardClient` calls programs that are [`BackwardOnly`]. [`BackwardClient::bidirectional`] returns a
 /// client for other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails
 /// with [`TransportError::Unsendable`] before it is sent. A call whose reply is too long fails with
-/// [`CallError::TooLong`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
+/// [`CallError::TooLong`]. Over TCP, the limits are the maximum record lengths of the client and of the
+/// server ([`TcpOptions::max_record`](super::super::TcpOptions::max_record)). Over RDMA, calls beyond the
 /// credits of this direction wait; over TCP, calls beyond
 /// [`TcpOptions::max_concurrent_backward_calls`](super::super::TcpOptions::max_concurrent_backward_calls)
 /// wait. More calls than [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) fail with

@@ -124,6 +124,7 @@ impl ServerStats {
     }
 }
 
+/// Counts as an open connection until dropped.
 #[derive(Debug)]
 pub(in super::super) struct OpenConnection(ServerStats);
 

@@ -13,8 +13,8 @@ pub struct TcpOptions {
     /// The maximum length of a received record, in octets. The default is 8 MiB and 64 KiB: the data of one
     /// call over RDMA and its headers. A server raises the default to accept the longest calls of its
     /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), within half of its memory
-    /// budget. A client raises the default to the reply bounds of its calls. It also raises the default for
-    /// the calls of its backward programs, as a server does.
+    /// budget. A client raises the default to the reply bounds of its calls, and to the longest calls of its
+    /// backward programs, up to 24 MiB. No limit is raised for the replies to a server's backward calls.
     pub max_record: usize,
     /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
     /// server stops reading while a client has this many unanswered calls. Exception: while a server has

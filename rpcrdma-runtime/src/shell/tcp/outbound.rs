@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 use tracing::debug;
 
-use super::super::MemoryBudget;
+use super::super::Limits;
 use super::super::driver::Outbound;
 use super::super::running::Ended;
 use super::super::serving::max_args;
@@ -47,7 +47,7 @@ impl TcpOutbound {
         debug!(%peer, "connected");
         let local = socket.local_addr().ok();
         let (incoming, outgoing) = halves(socket, options, 0);
-        let max_args = max_args(backward, &MemoryBudget::default());
+        let max_args = max_args(backward, Limits::default().max_memory);
         let raised = TcpOptions { max_record: options.raised_max_record(max_args), ..*options };
         let backward = backward
             .programs()
@@ -69,6 +69,7 @@ impl TcpOutbound {
             if self.outgoing.is_empty() {
                 return Ok(true);
             }
+            // After a complete write, the requester may have further calls.
             if !self.outgoing.try_write()? {
                 return Ok(false);
             }
@@ -95,7 +96,9 @@ impl TcpOutbound {
         self.incoming.admit(self.options.raised_max_record(requester.max_reply().max(self.max_args)));
         let polled = self.incoming.poll_next(cx);
         if let Poll::Ready(Err(error)) = &polled
-            && let Some(xid) = self.incoming.refused(error).and_then(|message| message.first_chunk())
+            && let Some(message) = self.incoming.refused(error)
+            && MessageKind::of(message) == Some(MessageKind::Reply)
+            && let Some(xid) = message.first_chunk()
         {
             requester.fail(u32::from_be_bytes(*xid), error);
         }

@@ -1,5 +1,3 @@
-use core::fmt;
-
 use thiserror::Error as ThisError;
 
 use super::auth::{AuthStat, Verifier};
@@ -38,22 +36,6 @@ pub enum ReplyHeader {
     RpcMismatch,
     /// The call was rejected before or during its execution.
     Rejected(Reject),
-}
-
-impl fmt::Display for ReplyHeader {
-    /// Writes the name of the status in RFC 5531.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ReplyHeader::Success => "SUCCESS",
-            ReplyHeader::ProgramUnavailable => "PROG_UNAVAIL",
-            ReplyHeader::ProgramMismatch { .. } => "PROG_MISMATCH",
-            ReplyHeader::RpcMismatch => "RPC_MISMATCH",
-            ReplyHeader::Rejected(Reject::ProcedureUnavailable) => "PROC_UNAVAIL",
-            ReplyHeader::Rejected(Reject::GarbageArguments) => "GARBAGE_ARGS",
-            ReplyHeader::Rejected(Reject::SystemError) => "SYSTEM_ERR",
-            ReplyHeader::Rejected(Reject::AuthError(_)) => "AUTH_ERROR",
-        })
-    }
 }
 
 /// The reason why a reply has no results.
@@ -143,6 +125,24 @@ impl ReplyHeader {
             }
         };
         xdr::RpcMsg { xid, body: xdr::RpcBody::Reply(body) }.encode(sink)
+    }
+}
+
+impl ReplyHeader {
+    /// Returns the error that a client gets, or `None` for [`ReplyHeader::Success`].
+    pub(crate) fn error(self) -> Option<ReplyError> {
+        Some(match self {
+            ReplyHeader::Success => return None,
+            ReplyHeader::ProgramUnavailable => ReplyError::ProgramUnavailable,
+            ReplyHeader::ProgramMismatch { low, high } => ReplyError::ProgramMismatch { low, high },
+            ReplyHeader::RpcMismatch => {
+                ReplyError::RpcMismatch { low: xdr::RPC_VERSION, high: xdr::RPC_VERSION }
+            }
+            ReplyHeader::Rejected(Reject::ProcedureUnavailable) => ReplyError::ProcedureUnavailable,
+            ReplyHeader::Rejected(Reject::GarbageArguments) => ReplyError::GarbageArguments,
+            ReplyHeader::Rejected(Reject::SystemError) => ReplyError::SystemError,
+            ReplyHeader::Rejected(Reject::AuthError(stat)) => ReplyError::Auth(stat),
+        })
     }
 }
 

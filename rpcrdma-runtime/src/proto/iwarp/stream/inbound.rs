@@ -17,6 +17,7 @@ use crate::xdr::copied;
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
     pub(super) placement: Option<Box<Placement>>,
+    /// The markers, if the local peer requires them.
     pub(super) markers: Option<Markers>,
     /// The number of FPDUs with valid headers. `Stream::terminate` sets it to at least 1.
     pub(super) fpdus: u64,

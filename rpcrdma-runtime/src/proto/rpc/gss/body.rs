@@ -41,7 +41,7 @@ pub(super) fn unprotect(
     mut reader: Reader<'_>,
 ) -> Result<Bytes, GssFailure> {
     let body = match service {
-        // Without protection, there is no protected body.
+        // Callers pass `None` only by mistake, since such bodies are not protected.
         GssService::None => return Err(GssError::FAILURE.into()),
         GssService::Integrity => {
             let data = xdr::RpcGssIntegData::decode(&mut reader).map_err(GssFailure::Decode)?;
