@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
+use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::cli::nfs3d::Nfs3dArguments;
 use rpcrdma_nfs::client::ServerConnection;
 use rpcrdma_runtime::{ClientOptions, TcpClient, TcpClientOptions};
@@ -123,6 +124,21 @@ fn nfs3(arguments: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn a_peer_sees_only_the_exports_that_admit_it() {
+    let place = Place::new(&["a"]);
+    place.configure(
+        "[[export]]\npath = '/a'\ndir = '@a'\n\
+         [[export]]\npath = '/other'\ndir = '@a'\nallow = ['10.0.0.0/8']\n",
+    );
+    let daemon = place.start(&["--tcp", "127.0.0.1:0"]);
+    let address = daemon.url("tcp://").trim_start_matches("tcp://").to_owned();
+    let listed = mount_v3::Client(TcpClient::connect(address).await.unwrap()).export().await.unwrap();
+    let listed = format!("{listed:?}");
+    assert!(listed.contains("\"/a\"") && !listed.contains("/other"), "{listed}");
+    daemon.stop();
 }
 
 #[test]

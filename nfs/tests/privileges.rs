@@ -79,6 +79,18 @@ fn root_without_setuid_refuses_to_serve() {
     }
 }
 
+/// With this securebit, a thread that switches from root to a caller keeps root's capabilities.
+#[test]
+fn root_with_no_setuid_fixup_refuses_to_serve() {
+    let dir = writable_by_all();
+    let Some(mut command) = nfs3d(&["--securebits", "+no_setuid_fixup"], &dir) else { return };
+    command.env("XDG_STATE_HOME", dir.path());
+    let refused = output_or_kill(command);
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!((refused.status.code(), &refused.stdout[..]), (Some(1), &b""[..]), "{message}");
+    assert!(message.contains("(securebit no_setuid_fixup)"), "{message}");
+}
+
 struct Running {
     child: Child,
     url: String,

@@ -54,6 +54,8 @@ impl From<IpAddr> for Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::program::{Credential, Extensions};
+    use crate::proto::rpc::gss::GssService;
 
     #[test]
     fn a_prefix_of_ipv6_is_one_owner() {
@@ -62,5 +64,27 @@ mod tests {
         assert_ne!(owner("2001:db8::1"), owner("2001:db8:0:1::1"));
         assert_eq!(owner("::ffff:192.0.2.1"), owner("192.0.2.1"));
         assert_ne!(owner("192.0.2.1"), owner("192.0.2.2"));
+    }
+
+    #[test]
+    fn an_authenticated_caller_is_one_owner_at_all_addresses() {
+        let owner = |name: Option<&'static str>, last: u8| {
+            let caller = |name: &'static str| GssCaller { name: name.into(), service: GssService::None };
+            let extensions = name.map(caller).into_iter().fold(Extensions::default(), Extensions::with);
+            let peer = Some(SocketAddr::from(([192, 0, 2, last], 700)));
+            Owner::of_call(&CallContext {
+                xid: 1,
+                program: 1,
+                version: 1,
+                procedure: 1,
+                credential: Credential::None,
+                peer,
+                extensions,
+            })
+        };
+        assert_eq!(owner(Some("alice"), 1), owner(Some("alice"), 2));
+        assert_ne!(owner(Some("alice"), 1), owner(Some("bob"), 1));
+        assert_ne!(owner(Some("alice"), 1), owner(None, 1));
+        assert_ne!(owner(None, 1), owner(None, 2));
     }
 }

@@ -184,6 +184,20 @@ fn the_segments_of_a_call_do_not_multiply_the_time_of_its_writes() {
     assert!(many < few * 4, "{few} ns with one segment, {many} ns with 4,000");
 }
 
+#[test]
+fn time_is_linear_in_unanswered_calls() {
+    let time = |calls: u32| {
+        let (file, start) = (sends((0..calls).map(|xid| write_call(xid, 8, 0))), computed()?);
+        let trace = read(&file[..]).unwrap();
+        assert_eq!(trace.connections[0].conversation.calls.len(), calls as usize);
+        Some(computed()?.saturating_sub(start))
+    };
+    let (Some(few), Some(many)) = (time(20_000), time(80_000)) else {
+        return not_run::not_run("the kernel does not count the time of a thread");
+    };
+    assert!(many < few * 8, "{few} ns for 20,000 calls, {many} ns for 80,000");
+}
+
 /// A WRITE call with data of this length in a Read chunk, and `padding` additional bytes in its RPC header.
 fn write_call(xid: u32, len: u32, padding: usize) -> Vec<u8> {
     let header = [xid, 1, 1, 0, 1, 40 + 24, 7, len, 0, 0, 0, 0, 0];

@@ -85,9 +85,8 @@ impl Directory {
             (_, true) => Squash::Strangers,
             _ => Squash::Root,
         };
-        let allow = if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() };
         let policy = ExportPolicy {
-            allow,
+            allow: admitted(options, this_machine),
             secure: options.secure,
             squash,
             anonymous: options.anon,
@@ -96,5 +95,32 @@ impl Directory {
             ..ExportPolicy::default()
         };
         (options.path.clone(), self.handler.clone().policy(Arc::new(policy)))
+    }
+}
+
+/// Returns the networks that may mount an export.
+fn admitted(options: &ExportOptions, this_machine: &[IpNet]) -> Vec<IpNet> {
+    if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: ExportOptions,
+    }
+
+    #[test]
+    fn without_allow_an_export_admits_only_this_machine() {
+        let this_machine: [IpNet; 1] = ["127.0.0.0/8".parse().unwrap()];
+        let admitted = |line: &[&str]| admitted(&Line::try_parse_from(line).unwrap().options, &this_machine);
+        assert_eq!(admitted(&["nfs3d", "dir"]), this_machine);
+        let other: IpNet = "192.0.2.0/24".parse().unwrap();
+        assert_eq!(admitted(&["nfs3d", "dir", "--allow", "192.0.2.0/24"]), [other]);
     }
 }

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use rustix::fs::{Gid, Uid};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, getgroups};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use crate::export::{NfsCaller, NfsError};
 
@@ -99,7 +99,7 @@ fn try_to_switch() -> io::Result<()> {
     let groups = set_thread_groups(&[]);
     let group = first(|gid| set_thread_res_gid(None, Gid::from_raw(gid), None));
     let user = first(|uid| set_thread_res_uid(None, Uid::from_raw(uid), None));
-    let Err(refused) = groups.and(group).and(user) else { return Ok(()) };
+    let Err(refused) = groups.and(group).and(user) else { return must_lose_capabilities() };
     let missing: Vec<&str> = [("CAP_SETUID", user), ("CAP_SETGID", groups.and(group))]
         .into_iter()
         .filter(|(_, set)| set.is_err())
@@ -110,6 +110,17 @@ fn try_to_switch() -> io::Result<()> {
          capability, or run the server as a user other than root",
         missing.join(" and ")
     );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+/// Checks that the switch from root removed the capabilities of this thread. With the securebit
+/// `no_setuid_fixup`, callers would keep them.
+fn must_lose_capabilities() -> io::Result<()> {
+    if capabilities(None)?.effective.is_empty() {
+        return Ok(());
+    }
+    let why = "root keeps its capabilities when it acts as its callers (securebit no_setuid_fixup); clear the \
+               securebit, or run the server as a user other than root";
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
