@@ -22,7 +22,7 @@
 //!   the process's limit.
 //! - A WRITE past RLIMIT_FSIZE terminates the process with SIGXFSZ unless the process handles or ignores that
 //!   signal, as `nfs3d` does. In that case, the WRITE fails with [`NfsError::FBig`].
-//! - Each file that was looked up uses about a hundred bytes of memory until it is removed. The memory of
+//! - Each file that was looked up uses about 150 bytes of memory until it is removed. The memory of
 //!   files that other processes removed is freed when the number of known files reaches 65,536, and each time
 //!   it doubles.
 

@@ -7,7 +7,7 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 use super::stat::Stat;
 use super::{DirectoryExport, FileKind, names};
 
-/// Maximum number of files to record: about 100 MB of memory.
+/// Maximum number of files to record: about 150 MB of memory.
 const FILES_MAX: u32 = 1 << 20;
 
 impl DirectoryExport {
