@@ -189,7 +189,7 @@ fn check_arms(arms: &[Arm<'_>], errors: &mut Errors) {
             if !arm.cases.is_empty() {
                 errors.at_span(span, "the default arm has no label: remove `case` or `default`");
             } else if default_seen {
-                errors.at_span(span, "a union has at most one default arm: remove this arm or add a `case`");
+                errors.at_span(span, "a union has at most one default arm: replace `default` with `case = ...`, or remove this arm");
             }
             default_seen = true;
         }

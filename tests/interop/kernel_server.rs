@@ -191,8 +191,8 @@ pub(crate) async fn a_long_call_to(guest: &Guest) {
     }
 }
 
-/// Linux 6.12 closes a connection if the outstanding calls exceed the granted credits. Linux 6.1 does not
-/// always close it.
+/// If the outstanding calls exceed the granted credits, Linux can run out of posted Receives, which ends the
+/// connection.
 ///
 /// Requirement: R025, R030, R031
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,8 @@
 //! Diagnostics: what is wrong, where, and how to fix it.
 //!
 //! A diagnostic is data: a `Kind` with its fields, and a position. The kinds are defined in submodules by
-//! subject. A kind has its code, severity, page and text in one place; no other code writes or parses text.
+//! subject. The code, severity and text of a kind are in one place, with the page of its code. Only notes add
+//! text, and no code parses it.
 
 /// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an
 /// enum without a comment continues the chapter of its codes. The comment on the first kind of a code is

@@ -83,7 +83,7 @@ impl Pass<'_> {
     }
 
     fn definition(&mut self, definition: &mut Definition) {
-        // A typedef of a type to the same name defines no name: both names are uses.
+        // `typedef x x` defines no name: both occurrences of `x` are uses.
         let is_own_name = is_own_name(definition);
         match &mut definition.kind {
             DefinitionKind::Const(constant) => {

@@ -1,4 +1,4 @@
-//! The steps of the gate without `cargo test`, cheap ones first. `steps.rs` has the test steps.
+//! The steps of the gate that do not run `cargo test`, cheap ones first. `steps.rs` has the test steps.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -119,7 +119,7 @@ fn write(root: &Path, text: &str) -> Result<(), String> {
     fs::write(root.join(TABLE), text).map_err(|error| format!("{TABLE}: {error}"))
 }
 
-/// Prints a text. A reader that closes the pipe early, such as `head`, is not an error.
+/// Prints a text. Ignores write errors, since a reader such as `head` may close the pipe early.
 fn show(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
 }

@@ -9,9 +9,10 @@
 //!   caller's user, group and supplementary groups, and new files belong to the caller. Any other server
 //!   has the rights of its own user for all callers, and new files belong to that user
 //!   ([`DirectoryExport::impersonates_callers`]).
-//! - A file that another process renames is stale until it is looked up again. On file systems without
-//!   creation times, a handle can refer to a later file with the same number. Handles from an earlier server
-//!   are resolved by a single walk over the whole directory, which ends after a million files.
+//! - If another process renames a file, its handles are stale until the file is looked up again. On file
+//!   systems without creation times, a handle can refer to a later file with the same number. The first stale
+//!   handle, for example from an earlier server, starts the only walk over the whole directory. This walk
+//!   also finds renamed files, and ends after a million files.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes of this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily

@@ -61,7 +61,7 @@ pub enum Action {
     },
     /// Send one message. Completes with [`Completion::Sent`].
     Send {
-        /// Returned by the completion.
+        /// Returned in the completion.
         token: Token,
         /// The pieces of the message, in order.
         message: Vec<Bytes>,
@@ -70,7 +70,7 @@ pub enum Action {
     },
     /// Advertise memory. Completes with [`Completion::Registered`] or [`Completion::RegisterFailed`].
     Register {
-        /// Returned by the completion.
+        /// Returned in the completion.
         token: Token,
         /// The memory to advertise.
         memory: Memory,
@@ -79,7 +79,7 @@ pub enum Action {
     /// the peer has invalidated the handle, to reclaim the memory. Completes with
     /// [`Completion::Invalidated`].
     Invalidate {
-        /// Returned by the completion.
+        /// Returned in the completion.
         token: Token,
         /// The handle of the memory.
         handle: u32,
@@ -95,7 +95,7 @@ pub enum Action {
     /// are requested in sequence, from its first byte to its last. Each completes with
     /// [`Completion::ReadDone`].
     Read {
-        /// Returned by the completion.
+        /// Returned in the completion.
         token: Token,
         /// The memory to read: `length` bytes.
         source: Segment,
@@ -105,7 +105,7 @@ pub enum Action {
     /// Write into the peer's memory. The data is placed before any later Send is delivered. Completes with
     /// [`Completion::Written`].
     Write {
-        /// Returned by the completion.
+        /// Returned in the completion.
         token: Token,
         /// The destination: `length` equals the data's length.
         sink: Segment,
@@ -137,7 +137,7 @@ pub struct RegionPart {
 }
 
 impl RegionPart {
-    /// Returns true if a part with `length` bytes is the last of its region.
+    /// Returns true if this part, with `length` bytes, is the last of its region.
     #[must_use]
     pub fn is_last(&self, length: u32) -> bool {
         self.offset.checked_add(u64::from(length)) == Some(self.total)

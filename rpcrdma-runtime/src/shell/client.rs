@@ -173,7 +173,7 @@ impl Client {
     /// `Program::Client(client.with_result_memory(memory))`.
     ///
     /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, if the item may be
-    /// larger than the memory's capacity, or if the memory is in use.
+    /// larger than the memory's capacity, if the memory is in use, or over RPCSEC_GSS.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         Client { handle: self.handle.with_result_memory(memory), ..*self }
@@ -227,9 +227,9 @@ impl Client {
         PeerLimits { inline, reads: self.handle.session().peer().ird }
     }
 
-    /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. An inline
-    /// call is at most as long as the server's limit. No call has Read chunks if the server performs no RDMA
-    /// Reads. A call that exceeds these limits fails. `connection` is the number of the connection on which
+    /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. A call
+    /// longer than the server's inline limit is sent with Read chunks, or fails if the server performs no
+    /// RDMA Reads. `connection` is the number of the connection on which
     /// the server announced its limits, as [`Client::connections`] counts. If that connection has ended, the
     /// method does nothing. The next connection starts without such limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {

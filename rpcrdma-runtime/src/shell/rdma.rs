@@ -316,7 +316,7 @@ impl Peer {
     }
 }
 
-/// A client's connection over RPC-over-RDMA with the engine of the backward direction.
+/// A client's RPC-over-RDMA connection, with the engine of backward calls if the client has backward programs.
 pub(super) struct RdmaOutbound<C> {
     connection: C,
     backward: Option<BackwardResponder>,

@@ -83,7 +83,7 @@ pub const fn label<D, T: Label<D, Label = T> + Copy>(label: T) -> <T as Label<D>
 /// type is thus reported only once, with or without an encoding.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
-    label = "not variable-length opaque data or a string",
+    label = "neither an `Opaque` nor an `XdrString`",
     note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory, unlike borrowed data: mark the field of the struct, or the payload of the union's arm, that holds the data"
 )]
 pub trait Eligible: Sized {

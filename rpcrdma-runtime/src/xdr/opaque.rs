@@ -9,7 +9,7 @@ use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Si
 /// The types that may be `#[ddp_eligible]`: variable-length opaque data and strings (RFC 8166 section 3.4.4).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
-    label = "not variable-length opaque data or a string",
+    label = "neither an `Opaque` nor an `XdrString`",
     note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory, unlike borrowed data: mark the field of the struct, or the payload of the union's arm, that holds the data"
 )]
 pub trait DdpItem: Encode + Sized {

@@ -6,7 +6,7 @@ use std::fmt;
 use super::CapturedConnection;
 use super::call::{CalledProcedure, Peer};
 
-/// The totals of a connection's calls.
+/// The totals of a connection: its calls, its problems, and its missing and retransmitted bytes.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionSummary {
     /// One line per procedure. Calls with an unreadable RPC header share a line.

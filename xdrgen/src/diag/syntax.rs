@@ -103,7 +103,7 @@ kinds! {
     /// a character has no meaning in XDR
     ///
     /// Names consist of letters, digits and `_`. The only other characters in XDR are `{ } ( ) [ ] < > =
-    /// * ; : ,`.
+    /// * ; : , -`.
     ///
     /// ```xdr
     /// const FIRST-ONE = 1;

@@ -167,7 +167,7 @@ impl<'a> Tokens<'a> {
 /// The reason why a text is not in the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Another token is required. A misspelled word may stand for one of these keywords.
+    /// Another token is required. The second field lists the keywords that a misspelled word may stand for.
     Expected(Expected, &'static [&'static str]),
     /// The previous token must be followed by a `;`.
     Semicolon,

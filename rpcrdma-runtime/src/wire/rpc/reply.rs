@@ -130,7 +130,8 @@ impl ReplyHeader {
 
 impl ReplyHeader {
     /// Returns the error that a client gets, or `None` for [`ReplyHeader::Success`].
-    pub(crate) fn error(self) -> Option<ReplyError> {
+    #[must_use]
+    pub fn error(self) -> Option<ReplyError> {
         Some(match self {
             ReplyHeader::Success => return None,
             ReplyHeader::ProgramUnavailable => ReplyError::ProgramUnavailable,
