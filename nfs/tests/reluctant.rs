@@ -324,6 +324,20 @@ async fn an_endless_listing_fails() {
         let root = remote.find(b"/").await.unwrap();
         assert_eq!(refused(async { remote.list(&root).await.map(drop) }).await, why);
     }
+    // The program stores the listing in limited memory. The limit also covers the stacks of its threads.
+    let url = serve(Reluctant { lists: Lists::Endlessly(LONG), ..Reluctant::new(&[]) }).await;
+    let here = tempfile::tempdir().unwrap();
+    for arguments in [&["ls", "-l", &url][..], &["get", "-r", &url, "copy"]] {
+        let limited = tokio::process::Command::new("sh")
+            .args(["-c", "ulimit -v 1500000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3")])
+            .args(arguments)
+            .current_dir(here.path())
+            .output();
+        let ended = tokio::time::timeout(Duration::from_secs(600), limited).await.unwrap().unwrap();
+        let message = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(message.contains("the listing exceeds 256 MiB"), "{arguments:?}: {message}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

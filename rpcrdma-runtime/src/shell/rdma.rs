@@ -316,7 +316,7 @@ impl Peer {
     }
 }
 
-/// A client's RPC-over-RDMA connection, with the engine of backward calls if the client has backward programs.
+/// A client's RPC-over-RDMA connection. If the client has backward programs, `backward` is their engine.
 pub(super) struct RdmaOutbound<C> {
     connection: C,
     backward: Option<BackwardResponder>,
