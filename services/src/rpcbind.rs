@@ -186,7 +186,8 @@ impl Rpcbind {
     /// Looks up the address of a program version for a transport. Returns `None` if the version is not
     /// registered.
     ///
-    /// If the registered address is unspecified, the result contains the address of the rpcbind instead.
+    /// If the registered IP address is unspecified, the result contains rpcbind's IP address instead, if that
+    /// belongs to the same address family.
     ///
     /// # Errors
     /// Returns [`RpcbindError::Call`] if the call fails, and [`RpcbindError::BadAddress`] if the address in

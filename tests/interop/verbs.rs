@@ -23,8 +23,8 @@ fn long() -> bool {
     long
 }
 
-/// Returns the names and paths of the programs with the feature. If packages are missing or the tests are
-/// disabled, records that the test did not run and returns `None`.
+/// Returns the names and paths of the programs built with the feature `verbs`. If packages are missing or the
+/// tests are disabled, records that the test did not run and returns `None`.
 fn built() -> Option<&'static [(String, PathBuf)]> {
     static BUILT: OnceLock<Result<Vec<(String, PathBuf)>, String>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref().map_err(not_run::not_run).ok()

@@ -117,8 +117,8 @@ impl Drop for Daemon {
 
 fn build() -> anyhow::Result<PathBuf> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Build both packages together, so that shared dependencies have the same features and are not compiled
-    // again.
+    // Both packages are built together, so that shared dependencies have the same features and are not
+    // compiled again.
     cargo.args(["build", "--package", "rpcrdma-tests", "--package", "rpcrdma-nfs", "--bin", "nfs3d"]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");

@@ -36,7 +36,7 @@ fn parse(line: &str) -> Option<Captured> {
 /// Decodes pairs of hexadecimal digits.
 ///
 /// # Panics
-/// Fails if `hex` contains other characters.
+/// Panics if `hex` contains other characters.
 #[must_use]
 pub fn octets(hex: &str) -> Bytes {
     let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hex");
@@ -46,7 +46,7 @@ pub fn octets(hex: &str) -> Bytes {
 /// Returns the captured messages of a file. Ignores other lines, such as those of MPA frames.
 ///
 /// # Panics
-/// Fails if the file cannot be read.
+/// Panics if the file cannot be read or contains invalid hexadecimal digits.
 #[must_use]
 pub fn captured(path: &Path) -> Vec<Captured> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -77,7 +77,7 @@ pub struct CapturedFrame {
 /// Returns the MPA frames of a file. Ignores other lines, such as those of messages.
 ///
 /// # Panics
-/// Fails if the file cannot be read.
+/// Panics if the file cannot be read or contains invalid hexadecimal digits.
 #[must_use]
 pub fn frames(path: &Path) -> Vec<CapturedFrame> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -98,7 +98,7 @@ pub fn frames(path: &Path) -> Vec<CapturedFrame> {
 /// empty list if the variable is not set.
 ///
 /// # Panics
-/// Fails if the directory contains no such file.
+/// Panics if the directory cannot be read or contains no such file, or as [`captured`].
 #[must_use]
 pub fn others() -> Vec<(String, Vec<Captured>)> {
     other_files().into_iter().map(|path| (path.display().to_string(), captured(&path))).collect()
@@ -107,7 +107,7 @@ pub fn others() -> Vec<(String, Vec<Captured>)> {
 /// Returns the `.jsonl` files in the directory `RPCRDMA_VECTORS`. Returns an empty list without the variable.
 ///
 /// # Panics
-/// Fails if the directory contains no such file.
+/// Panics if the directory cannot be read or contains no such file.
 #[must_use]
 pub fn other_files() -> Vec<PathBuf> {
     let Ok(directory) = env::var("RPCRDMA_VECTORS") else {

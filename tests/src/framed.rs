@@ -55,7 +55,7 @@ impl Splitter {
 /// requires them.
 ///
 /// # Panics
-/// Fails if the frames are not an MPA request and reply.
+/// Panics if the frames are not an MPA request and reply.
 #[must_use]
 pub fn have_crcs(request: &[u8], reply: &[u8]) -> bool {
     parse_handshake(request).0.crc || parse_handshake(reply).0.crc
@@ -72,7 +72,7 @@ fn parse_handshake(octets: &[u8]) -> (FrameHeader, &[u8]) {
 /// Decodes an MPA request or reply and encodes it again.
 ///
 /// # Panics
-/// Fails if the frame is invalid.
+/// Panics if the frame is invalid.
 #[must_use]
 pub fn reencode_handshake(octets: &[u8]) -> Vec<u8> {
     let (header, private_data) = parse_handshake(octets);
@@ -91,7 +91,7 @@ pub fn reencode_handshake(octets: &[u8]) -> Vec<u8> {
 /// format. Returns the opcode and the encoded FPDU.
 ///
 /// # Panics
-/// Fails if the frame is invalid.
+/// Panics if the frame is invalid.
 #[must_use]
 pub fn reencode_fpdu(octets: &[u8], crc: bool, from_client: bool) -> (Opcode, Vec<u8>) {
     let ulpdu = fpdu::open(octets, crc).expect("an FPDU");

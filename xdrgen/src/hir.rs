@@ -1,4 +1,4 @@
-//! The protocol as a value: names are resolved and constants evaluated. Nothing is specific to Rust.
+//! The protocol as a value, with resolved names and evaluated constants, independent of Rust.
 
 pub use crate::ast::Scalar;
 use crate::hash::HashSet;

@@ -9,7 +9,7 @@
 //! [`extract()`] finds the XDR of a document. [`parse()`] builds a syntax tree (`ast`). `resolve` builds a
 //! protocol (`hir`) with resolved names and evaluated constants. `check` enforces the rules that need all
 //! definitions. `lower` builds a Rust IR (`ir`) with names, boxes, derives, lists and borrowed data.
-//! `emit` writes the text. Each stage is a function from a value to a value plus [`Diagnostic`]s with
+//! `emit` produces the text. Each stage is a function from a value to a value plus [`Diagnostic`]s with
 //! positions in the document. No stage reads or writes a file. [`mod@generate`] runs the stages in order.
 //!
 //! A published RFC cannot be corrected. A document counts as published if it has a `Request for Comments:`

@@ -1,4 +1,4 @@
-//! Several documents: a module for each, in one file, in a directory and in a crate; and additional
+//! Tests the modules of several documents, in one file, in a directory and in a crate, and additional
 //! derives.
 
 use rpcrdma_xdrgen::source::{Source, Sources};

@@ -241,7 +241,8 @@ fn write(root: &Path) -> Result<(), String> {
 /// Compares generated files with the existing ones.
 ///
 /// # Errors
-/// Returns each file that differs, its first different line, and the command that updates it.
+/// Returns the missing and the different files, the first difference in each, and the command that updates
+/// them.
 pub fn check(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     for (path, text) in files(root)? {

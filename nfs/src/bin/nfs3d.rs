@@ -326,7 +326,7 @@ impl Running {
         drop(stop);
     }
 
-    /// Replaces the exports. If the new configuration is invalid, the exports stay unchanged.
+    /// Replaces the exports. On error, logs a warning, and the exports stay unchanged.
     fn reload(&mut self) {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             systemd::notify(&[NotifyState::Reloading, now]);

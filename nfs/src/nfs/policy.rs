@@ -89,8 +89,8 @@ impl ExportPolicy {
         Security::of(context).is_some_and(|security| self.security.contains(&security))
     }
 
-    /// Returns the identity of a caller. Without AUTH_SYS in [`ExportPolicy::security`], a caller with
-    /// AUTH_SYS is anonymous.
+    /// Returns the identity of a caller after squashing. Without AUTH_SYS in [`ExportPolicy::security`], a
+    /// caller with AUTH_SYS is anonymous.
     pub async fn caller(&self, context: &CallContext) -> NfsCaller {
         let known = match (context.extensions.get::<GssCaller>(), &context.credential) {
             (Some(caller), _) => self.principals.user(&caller.name).await,

@@ -75,7 +75,7 @@ pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 pub(super) trait SessionHandle: Submit {
     type Peer;
 
-    /// Rejects new calls and closes the connection once the outstanding ones have ended.
+    /// Rejects new calls and closes the connection once the outstanding calls have ended.
     fn drain(&self);
 
     /// Fails all calls and closes the connection.

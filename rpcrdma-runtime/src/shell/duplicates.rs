@@ -88,11 +88,11 @@ pub struct DuplicateOptions {
 
 /// A duplicate-request cache. Clones share it, so one cache can serve several servers.
 ///
-/// A tracked call runs once even if it arrives twice. While the call runs, a duplicate waits for the same
-/// reply. Afterwards a duplicate gets the cached reply, placed into its own chunks. A tracked call runs to
-/// completion even if its connection is lost. Replies without a result and replies longer than
-/// [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
-/// RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
+/// While a tracked call runs, a duplicate waits for the same reply. Afterwards a duplicate gets the cached
+/// reply, placed into its own chunks. A duplicate runs only if the reply was not cached, was evicted or has
+/// expired. A tracked call runs to completion even if its connection is lost. Replies without a result and
+/// replies longer than [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than
+/// AUTH_NONE, AUTH_SYS and RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
 ///
 /// ```
 /// use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, ServerOptions};

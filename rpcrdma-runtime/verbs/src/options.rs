@@ -60,8 +60,8 @@ pub struct VerbsOptions {
     pub ord: u8,
     /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
     /// second (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower
-    /// client. The server also closes a connection without a completion for 30 s plus the time that the
-    /// oldest work takes at this rate. With 0, any rate is allowed.
+    /// client. The server also closes a connection with outstanding work if nothing completes for 30 s plus
+    /// the time that the oldest work takes at this rate. With 0, any rate is allowed.
     pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.

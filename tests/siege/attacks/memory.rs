@@ -17,7 +17,7 @@ use crate::peer::{RdmaPeer, connect, connect_without_buffers, drip, host, record
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
-/// The largest transfer that the server does not count individually toward its memory budget, in bytes.
+/// The largest transfer that waits for memory only if its owner has used up its share, in bytes.
 const SMALL_TRANSFER: u32 = 16 << 10;
 /// The number of connections of most attacks.
 const PEERS: usize = 10;

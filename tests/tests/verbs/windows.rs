@@ -56,7 +56,7 @@ async fn check_invalidated_windows(mut local: VerbsConnection, mut peer: VerbsCo
         end.submit(Action::PostReceives { count: VerbsOptions::default().receives });
     }
     let mut sink = register(&mut local, Memory::Sink(BytesMut::zeroed(5000))).await;
-    // There are more rounds than keys of a window.
+    // There are more rounds than the 256 keys of a window.
     for round in 0..=last {
         advertise(&mut local, &mut peer).await;
         let data = Bytes::from(vec![round.to_be_bytes()[1]; 5000]);

@@ -150,7 +150,7 @@ enum Fork {
     End(Opaque<40>),
 }
 
-/// The parameters are swapped, so the type behind the box is a different one.
+/// The parameters are swapped, so the box contains a different type.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(items = unbounded, largest = 500)]
 struct Swap<A, B> {

@@ -87,7 +87,7 @@ fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     cut(separated_list1(token(","), cut(argument))).parse(input)
 }
 
-/// Parses an argument: a type and, in rpcgen files, a name. Either may have a size.
+/// Parses an argument: a type and, in rpcgen files, a name. A size may follow the type or the name.
 fn argument(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = procedure_type(input)?;
     let (mut rest, name) = opt(identifier).parse(rest)?;

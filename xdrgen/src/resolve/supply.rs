@@ -139,7 +139,7 @@ struct Macros {
     /// `None` if the definitions of a name differ, since C's conditions select one.
     macros: HashMap<String, Option<Macro>>,
     numbers: HashMap<String, i128>,
-    /// The computed values. `None` during the computation, or if the value is invalid.
+    /// The computed values. `None` during the computation, or if the value cannot be computed.
     computed: RefCell<HashMap<String, Option<i128>>>,
 }
 

@@ -176,7 +176,7 @@ impl Part {
     /// Opens the data file. With `resume`, keeps valid data of this version. Otherwise starts over.
     ///
     /// # Errors
-    /// Fails if another process is fetching the file.
+    /// Fails if another process is fetching the file, or if a file operation fails.
     pub(crate) fn open(target: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
         let mut part = Part::locked(target, version(remote))?;
         if !(resume && part.try_resume()?) {
@@ -239,7 +239,8 @@ impl Part {
         self.save_state(self.sync)
     }
 
-    /// Replaces the state if there is more data. `sync` may wait until the new state is on the disk.
+    /// Replaces the saved state if data was appended since. `sync` may wait until the new state is on the
+    /// disk.
     fn save_state(&mut self, sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
         if self.length == self.saved {
             return Ok(());

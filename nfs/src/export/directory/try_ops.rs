@@ -43,7 +43,7 @@ pub(super) enum Storage {
 impl Storage {
     pub(super) fn of(top: impl AsFd) -> Self {
         let Ok(of) = fstatfs(top) else { return Storage::Unknown };
-        // The field is signed on 32-bit machines.
+        // On 32-bit machines, the field may be signed, and magic numbers above 2^31 - 1 are then negative.
         let magic = u32::try_from(of.f_type).or_else(|_| i32::try_from(of.f_type).map(i32::cast_unsigned));
         // tmpfs and ramfs; ext2 to ext4, XFS, Btrfs and F2FS.
         match magic {

@@ -27,7 +27,8 @@ pub(super) struct Outbound {
     responses: VecDeque<Outgoing>,
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
-    /// Whether the last message was a Read Response. If so, `work` is next.
+    /// True if the last new message was a Read Response. The front of `work` is then next, unless `work` is
+    /// empty or starts with a Read.
     after_response: bool,
     pub(super) send_msn: u32,
     read_msn: u32,

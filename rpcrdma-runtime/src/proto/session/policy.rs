@@ -51,7 +51,7 @@ impl Default for Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnect {
     /// Whether to retransmit a sent call on the new connection, with the same XID and the same bytes (default
-    /// true). The server may then run the call twice, unless it has a duplicate-request cache. A call that
+    /// true). The call may then run twice, unless the server's duplicate-request cache tracks it. A call that
     /// must not run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call
     /// that was not sent yet always waits for the new connection.
     pub retransmit: bool,

@@ -21,8 +21,8 @@ const ALWAYS: u64 = SMALL;
 const WAITING: u64 = 64 << 10;
 /// An owner is light if it uses at most the budget divided by this number.
 const LIGHT: u64 = 16;
-/// Other owners leave the budget divided by this number free for light owners. The limit of all waiting calls
-/// is as large.
+/// Owners that are not light leave the budget divided by this number free. The limit on the waiting calls of
+/// all owners is as large.
 const FREE: u64 = 8;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work

@@ -210,8 +210,8 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
     };
     let chunk = |why: String| Refusal::Chunk { xid, why };
     match kind {
-        // These checks apply to every version, because the first four words always have the same meaning (RFC
-        // 8166 section 4.2).
+        // This check precedes that of the version, because the first four words have the same meaning in
+        // every version (RFC 8166 section 4.2).
         ERROR => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
         _ if version != VERSION => return Err(Refusal::Version { xid, version }),
         DONE => return Err(Refusal::Discard("RDMA_DONE is obsolete")),

@@ -26,7 +26,7 @@ pub enum RecordError {
     /// A record exceeds the local limit.
     #[error("record too long: at least {len} octets, limit {max} (TcpOptions::max_record)")]
     TooLong {
-        /// The size claimed by its marks so far.
+        /// The size that the record's marks have claimed so far, in octets.
         len: u64,
         /// The limit.
         max: usize,

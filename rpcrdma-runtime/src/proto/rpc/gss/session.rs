@@ -205,7 +205,7 @@ impl GssSession {
     /// Checks the reply to [`GssSession::destroy`].
     ///
     /// # Errors
-    /// Returns [`GssFailure`] if the reply is invalid.
+    /// Returns [`GssFailure`] if the reply is invalid or rejects the call.
     pub fn ended(&self, xid: u32, sequence: u32, reply: &Received) -> Result<(), GssFailure> {
         let mut reader = Reader::new(reply);
         self.verify_reply(&mut reader, xid, sequence)?;
