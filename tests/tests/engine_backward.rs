@@ -1,5 +1,5 @@
 //! Both directions on one connection (RFC 8167). Each peer has two engines, connected by the fabric. Some
-//! tests send arbitrary messages to one engine.
+//! tests send handcrafted messages to one engine.
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
@@ -507,7 +507,7 @@ fn before_ready_a_server_leaves_replies_and_errors_to_its_responder() {
     let mut server = BackwardRequester::new(config(4, 4), NEGOTIATED);
     let error = Header { xid: 1, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
     for message in [plain(1, 4, 1), error] {
-        assert!(server.take(received(message)).is_some(), "the responder drops it");
+        assert!(server.take(received(message)).is_some(), "the message is left to the responder");
     }
     assert!(!server.has_work());
 }

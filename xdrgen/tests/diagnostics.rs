@@ -426,7 +426,7 @@ proptest::proptest! {
         let heads = plain.lines().filter(|line| line.starts_with("a.")).count();
         assert_eq!(heads, found.len(), "{plain}");
         for shown in [human, plain] {
-            assert!(!shown.contains('\u{1b}'), "a document's control characters reach no terminal");
+            assert!(!shown.contains('\u{1b}'), "a document's control characters must not reach the terminal");
         }
     }
 }

@@ -126,7 +126,7 @@ impl Listening {
         let server = match sockets.rdma {
             Some(_) if arguments.provider == Provider::Verbs => {
                 bail!(
-                    "--provider verbs cannot use the sockets passed by systemd, which carry iWARP; \
+                    "--provider verbs cannot use the RDMA socket passed by systemd, which carries iWARP; \
                      disable the socket unit, or use --provider iwarp"
                 );
             }
@@ -356,7 +356,8 @@ impl Running {
     }
 }
 
-/// Returns the server's stored key. If no key can be stored, logs a warning and returns `None`.
+/// Returns the server's stored key. If none is stored, creates and stores one. If no key can be stored, logs
+/// a warning and returns `None`.
 ///
 /// # Errors
 /// Fails if the requested file cannot be read or created.

@@ -64,7 +64,7 @@ pub struct Nfs3dArguments {
     /// The file with the key of file handles; created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub handle_key: Option<PathBuf>,
-    /// Print statistics at the end: calls by transport, outcomes, and rejections
+    /// Print statistics when the server stops: calls by transport, outcomes, and rejections
     #[arg(long)]
     pub stats: bool,
     /// Serve Prometheus metrics and a health check (/healthz) over HTTP at this address

@@ -269,7 +269,7 @@ fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn(
     silence();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let began = Instant::now();
-    // Nobody reads the output of the program before it ends.
+    // The output is read only after the program has ended.
     while child.try_wait().unwrap().is_none() {
         if began.elapsed() > Duration::from_secs(30) {
             child.kill().unwrap();

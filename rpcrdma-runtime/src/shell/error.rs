@@ -40,7 +40,7 @@ impl fmt::Display for CallTarget {
 #[non_exhaustive]
 pub enum CallError {
     /// The arguments or the credential exceed a bound of their type. Nothing was sent.
-    #[error("the arguments cannot be encoded: {0}")]
+    #[error("the arguments or the credential cannot be encoded: {0}")]
     Encode(#[source] xdr::Error),
     /// The maximum size of the reply is unknown, so the client cannot offer memory for it. Nothing was
     /// sent.

@@ -110,7 +110,7 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(too_slow(64, RATE, second).await, None);
         assert_eq!(too_slow(64, RATE / 2, second).await.map(|time| time.as_secs()), Some(11));
-        // Long requests complete rarely.
+        // Each request takes 64 s at the minimum rate, so one completion per minute is fast enough.
         assert_eq!(too_slow(8, 64 * RATE, 60 * second).await, None);
         assert_eq!(too_slow(8, 64 * RATE, 80 * second).await.map(|time| time.as_secs()), Some(160));
     }

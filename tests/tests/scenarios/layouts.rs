@@ -113,8 +113,9 @@ impl Case {
     }
 }
 
-/// Empty arguments, and an empty result.
+/// Empty arguments.
 const NONE: [usize; 3] = [0; 3];
+/// An empty result.
 const VOID: [u32; 3] = [0; 3];
 
 fn cases() -> Vec<Case> {
@@ -337,7 +338,7 @@ async fn run<P: Provider>(case: Case) {
 async fn sink<C: Connection>(raw: &mut Raw<C>, lengths: &[u32]) -> WriteChunk {
     let mut segments = Vec::new();
     for length in lengths {
-        // Empty memory cannot be registered.
+        // Not every provider can register empty memory, so an empty segment has an unregistered handle.
         segments.push(match *length {
             0 => Segment { handle: 1, length: 0, offset: 0 },
             length => {

@@ -141,8 +141,8 @@ kinds! {
     /// an impossible bound
     ///
     /// The bound is for the largest result, but even the smallest result is larger, or an eligible item
-    /// would always be empty. A void result needs no bound. Lengths of chunks have 32 bits, so a bound is at
-    /// most 4294967295. If the types of a result allow more, its reply needs a smaller bound.
+    /// would always be empty. A void result needs no bound. Counts and positions in XDR have 32 bits, so a
+    /// bound is at most 4294967295. If the types of a result allow more, its reply needs a smaller bound.
     ///
     /// ```toml
     /// [[binding]]
@@ -178,13 +178,13 @@ kinds! {
     /// A bound that exceeds the maximum length.
     X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("a reply of `{procedure}` cannot have {bytes} bytes"))
         .label("too large")
-        .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
+        .help("counts and positions in XDR have 32 bits: the largest bound is 4294967295");
     /// A result whose types allow more than a chunk.
     X321 Error LongResult { procedures: Excerpt<String>, bytes: u64 } => {
         let first = procedures.first.first().map_or("", String::as_str);
         let names = procedures.shown(|name| format!("`{name}`"));
         text(format!("the reply of {names} can have {bytes} bytes, and a chunk has at most 4294967295"))
-            .label("each such call fails: a chunk's length has 32 bits (RFC 8166 section 3.4)")
+            .label("each such call fails: counts and positions in XDR have 32 bits")
             .help(format!("lower the bounds in the document, or bound the reply below `[binding.reply.\"{first}\"]`"))
     };
     /// an unbounded reply

@@ -7,10 +7,10 @@ kinds! {
     Preprocessor PreprocessorKind {
     /// invalid preprocessor condition
     ///
-    /// This warning has four causes. An `#else` or `#endif` has no `#if`. A branch follows the `#else`; the
-    /// branch is omitted. A condition does not consist of `defined(NAME)`, names, numbers and C's
-    /// operators; the condition counts as true. A condition tests a name that only an included file
-    /// defines, but a `#define` applies only to its own document.
+    /// This warning has four causes. An `#else` or `#endif` has no `#if`. An `#elif` or a second `#else`
+    /// follows the `#else`; its branch is omitted. A condition does not consist of `defined(NAME)`, names,
+    /// numbers and C's operators; the condition counts as true. A condition tests a name that only an
+    /// included file defines, but a `#define` applies only to its own document.
     ///
     /// ```xdr
     /// const A = 1;

@@ -342,7 +342,7 @@ kinds! {
     /// A word after the last member of an enum.
     X119 Error StrayWord { word: String } =>
         text(format!("{} follows the last member of an enum", quoted(word)))
-        .label("the previous members have values")
+        .label("has no value, unlike the previous members")
         .help("remove it; if it is a member, write a `,` before it");
     /// A name that may be the type of another argument.
     X119 Warning ArgumentLikeType { name: String } => text(format!("an argument is named `{name}`, like a type"))

@@ -17,8 +17,8 @@ use crate::source::{Span, narrow};
 /// An estimated average length of a token and the text after it. Few texts have a smaller average.
 const BYTES_OF_A_TOKEN: usize = 5;
 
-/// Splits an extracted text into tokens. `conditions` decides `#ifdef`, and `pasted` stores the tokens
-/// that macros join.
+/// Splits an extracted text into tokens. `conditions` evaluates `#if` and `#ifdef`, and `pasted` stores
+/// the tokens that `##` creates.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
     let mut header = conditions.clone();
     header.define("RPC_HDR", Some(1));

@@ -107,7 +107,8 @@ impl<'a> Omission<'a> {
                 used.values.into_iter().for_each(|name| add(Space::Value, name));
             }
             let mut sorted: Vec<&Definition> = document.specification.definitions.iter().collect();
-            // A supplied definition can have the position of a use, within the definition that uses it.
+            // A supplied definition can lie inside the definition that uses it. If both start at one
+            // position, the outer definition sorts first.
             sorted.sort_by_key(|definition| (definition.span.start, std::cmp::Reverse(definition.span.end)));
             places.insert(document.id, sorted);
         }

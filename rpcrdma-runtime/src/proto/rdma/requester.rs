@@ -541,7 +541,7 @@ impl Requester {
         debug!(why, "message dropped");
         self.discarded = self.discarded.saturating_add(1);
         if invalidated.is_some() {
-            self.violation("a message that matches no call invalidated a handle");
+            self.violation("a dropped message invalidated a handle");
         }
     }
 

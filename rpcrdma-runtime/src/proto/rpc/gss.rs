@@ -196,7 +196,7 @@ pub enum GssFailure {
     #[error("the security context has expired")]
     Expired,
     /// The arguments, or a token, exceed a bound.
-    #[error("the arguments cannot be encoded: {0}")]
+    #[error("the arguments or the token cannot be encoded: {0}")]
     Encode(#[source] xdr::Error),
     /// The server answered without a result.
     #[error(transparent)]
