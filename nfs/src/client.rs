@@ -133,7 +133,9 @@ impl Remote {
                 NfsFh3 { data: found.fhandle }
             }
             Mountres3::Default(status) => {
-                return Err(ClientError::status("MNT", &path, status as i32));
+                // Without an export that contains the path, the error is about the path.
+                let refused = if exports.0.is_empty() || mounted.is_empty() { joined(&wanted) } else { path };
+                return Err(ClientError::status("MNT", &refused, status as i32));
             }
         };
         let nfs = NfsConnection::new(connection.clone(), url)?;

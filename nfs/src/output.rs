@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+pub use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 /// The exit status if standard output was closed. Equals the status of a process terminated by SIGPIPE.
@@ -58,14 +58,15 @@ pub enum LogFormat {
 /// True if messages, warnings and errors are JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// Starts the log of the program, which `RUST_LOG` configures. In JSON, messages, warnings and errors are
-/// events of the log.
+/// Starts the log of the program, which `RUST_LOG` configures. By default, the log has events of at least
+/// `level`, and in JSON also warnings. In JSON, messages, warnings and errors of the program are events of
+/// the log.
 ///
 /// # Panics
 /// Panics if the process already has a log.
-pub fn start_log(format: LogFormat) {
+pub fn start_log(format: LogFormat, level: LevelFilter) {
     let is_json = format == LogFormat::Json;
-    let level = if is_json { LevelFilter::WARN } else { LevelFilter::ERROR };
+    let level = if is_json { level.max(LevelFilter::WARN) } else { level };
     let mut filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     // `RUST_LOG` does not hide messages of the program.
     if let Ok(own) = concat!(module_path!(), "=info").parse() {

@@ -346,6 +346,14 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object }).await.unwrap();
     let stale = rpcrdma_nfs3::Nfsstat3::Nfs3errStale;
     assert!(matches!(found, rpcrdma_nfs3::Getattr3Res::Default(status) if status == stale), "{found:?}");
+    // Another directory at the same path replaces the export.
+    std::fs::rename(place.path("b"), place.path("old")).unwrap();
+    std::fs::rename(place.path("a"), place.path("b")).unwrap();
+    fs::write(place.path("b/new"), "new").unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.says();
+    let got = nfs3(&["cat", &format!("{}/b/new", daemon.url("rdma://"))]);
+    assert_eq!(text(&got.stdout), "new", "{got:?}");
     drop(client);
     let warnings = daemon.stop();
     assert!(warnings.contains("reload failed, nothing was changed: nowhere: No such file"), "{warnings}");
@@ -610,6 +618,21 @@ fn passed_sockets_replace_the_addresses() {
     assert!(text(&refused.stderr).contains("--provider verbs cannot use the RDMA socket"), "{refused:?}");
 }
 
+/// Otherwise the operator cannot see why a client fails.
+#[test]
+fn the_log_names_peers_that_may_not_connect() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\nallow = ['192.0.2.0/24']\n");
+    let daemon = place.start(&["--tcp", "127.0.0.1:0"]);
+    for _ in 0..3 {
+        let refused = nfs3(&["ls", &daemon.url("tcp://")]);
+        assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    }
+    let log = daemon.stop();
+    assert_eq!(log.matches("refused a connection: its address may not connect").count(), 1, "{log}");
+    assert!(log.contains("127.0.0.1"), "{log}");
+}
+
 #[test]
 fn json_output_includes_warnings() {
     let place = Place::new(&["a"]);
@@ -625,12 +648,16 @@ fn json_output_includes_warnings() {
 }
 
 fn fetch(address: &str, path: &str) -> (u16, String) {
+    request(address, "GET", path)
+}
+
+fn request(address: &str, method: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     let mut reply = String::new();
     stream.read_to_string(&mut reply).unwrap();
     let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    assert!(method == "HEAD" || head.contains(&format!("Content-Length: {}", body.len())), "{head}");
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
@@ -679,6 +706,9 @@ async fn a_scrape_counts_known_traffic() {
     assert!(bucket("0.00005") <= bucket("0.1") && bucket("+Inf") == 5.0, "{text}");
     assert_eq!(fetch(&metrics, "/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(fetch(&metrics, "/other").0, 404);
+    assert_eq!(fetch(&metrics, "/healthz?a=b"), (200, "ok\n".to_owned()));
+    assert_eq!(request(&metrics, "HEAD", "/healthz"), (200, String::new()));
+    assert_eq!(request(&metrics, "POST", "/healthz").0, 405);
     client.close();
     let gone = || {
         ["rpcrdma_server_connections", "rpcrdma_server_memory_bytes"].map(|name| samples_of(&metrics, name))

@@ -21,7 +21,7 @@ use rpcrdma_nfs::cli::nfs3d::{Nfs3dArguments, Nfs3dConfig};
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{Exports, MountHandler, must_not_run_twice};
-use rpcrdma_nfs::output::{self, Closed, one_line};
+use rpcrdma_nfs::output::{self, Closed, LevelFilter, one_line};
 use rpcrdma_nfs::provider::Provider;
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
             Err(error) => return output::status("nfs3d", Err(error), |_| 2),
         },
     };
-    output::start_log(config.server.log_format);
+    output::start_log(config.server.log_format, LevelFilter::WARN);
     let ended = if config.server.check_config {
         check(&config).map(|()| announce("the configuration is valid"))
     } else {
@@ -398,7 +398,7 @@ fn log_access(directories: &[Directory]) {
 
 fn warn_of_access(directories: &[Directory], is_open: bool) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
-        warn("only callers on this machine are served; --allow admits other networks");
+        warn("only loopback and the bound addresses may connect; --allow admits other networks");
     }
     if directories.iter().any(|directory| !directory.impersonates_callers) {
         warn("not root: every caller has the rights of the server's user");

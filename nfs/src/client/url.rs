@@ -91,7 +91,8 @@ pub enum UrlError {
 }
 
 impl Url {
-    /// Returns the address to connect to.
+    /// Returns the address to connect to: `HOST:PORT`, with brackets around an IPv6 address unless it has a
+    /// zone with a name.
     #[must_use]
     pub fn address(&self) -> String {
         self.with_port(self.port)
@@ -100,7 +101,12 @@ impl Url {
     /// Returns the address of the same host with another port.
     #[must_use]
     pub fn with_port(&self, port: u16) -> String {
-        if self.host.contains(':') {
+        // The standard library resolves a zone with a name, such as `%eth0`, only without brackets.
+        let has_named_zone = self
+            .host
+            .split_once('%')
+            .is_some_and(|(_, zone)| !zone.bytes().all(|byte| byte.is_ascii_digit()));
+        if self.host.contains(':') && !has_named_zone {
             format!("[{}]:{port}", self.host)
         } else {
             format!("{}:{port}", self.host)
@@ -190,7 +196,8 @@ fn hex(digit: u8) -> Result<u8, UrlError> {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.transport.scheme(), self.address())?;
+        let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
+        write!(f, "{}{open}{}{close}:{}", self.transport.scheme(), self.host, self.port)?;
         for byte in &self.path {
             match byte {
                 b'/' | b'.' | b'-' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
@@ -230,6 +237,8 @@ mod tests {
         assert_eq!(url("rdma://127.0.0.1:99"), is("127.0.0.1:99", b"/"));
         assert_eq!(url("rdma://[::1]:2049/x:y"), is("[::1]:2049", b"/x:y"));
         assert_eq!(url("rdma://[::1]/"), is("[::1]:20049", b"/"));
+        assert_eq!(url("rdma://[fe80::1%2]/"), is("[fe80::1%2]:20049", b"/"));
+        assert_eq!(url("rdma://[fe80::1%lo]/"), is("fe80::1%lo:20049", b"/"));
         assert_eq!(url("rdma://h/100%25%fF"), is("h:20049", b"/100%\xff"));
         assert_eq!(url("tcp://host/x"), is("host:2049", b"/x"));
         assert_eq!(url("tcp://host:1/a%3Fb"), is("host:1", b"/a?b"));
@@ -257,7 +266,8 @@ mod tests {
             security: Security::Krb5i,
         };
         let tcp = Url { transport: Transport::Tcp, mount_port: Some(5), rpcbind_port: 6, ..rdma.clone() };
-        for url in [rdma, tcp] {
+        let zone = Url { host: "fe80::1%lo".into(), ..rdma.clone() };
+        for url in [rdma, tcp, zone] {
             assert_eq!(url.to_string().parse(), Ok(url));
         }
     }

@@ -25,7 +25,7 @@ fn files_and_directories_are_moved() {
     }
     let [rdma, tcp] = daemon.urls().map(|base| format!("{base}/dir"));
     let apart = nfs3(here.path(), &["mv", &rdma, &tcp]);
-    assert_eq!(fails(&apart), (1, "nfs3: mv needs two URLs of the same server\n"));
+    assert_eq!(fails(&apart), (2, "nfs3: mv needs two URLs of the same server\n"));
     daemon.stop(Signal::TERM);
 }
 
@@ -163,7 +163,30 @@ fn a_sync_copies_changes_only() {
     assert_eq!(copied(&["--checksum", "from", &rdma]), 1);
     assert_eq!(fs::read(&changed).unwrap(), b"content 5");
     let both = nfs3(here.path(), &["sync", "from", "to"]);
-    assert!(fails(&both).1.contains("sync needs one local directory and one URL"), "{both:?}");
+    assert_eq!(fails(&both), (2, "nfs3: sync needs one local directory and one URL\n"));
+    std::os::unix::fs::symlink("back", here.path().join("link")).unwrap();
+    assert_eq!(copied(&[&rdma, "link"]), 2, "a link to a directory stands for the directory");
+    daemon.stop(Signal::TERM);
+}
+
+/// Otherwise each file would replace the previous one.
+#[test]
+fn a_slash_after_the_target_requires_a_directory() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::write(here.join("local"), "of here").unwrap();
+    fs::write(served.path().join("there"), "of there").unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = |path: &str| format!("{}{path}", daemon.url);
+    let refused = "nfs3: /new/: is not a directory\n";
+    assert_eq!(fails(&nfs3(here, &["put", "local", &url("/new/")])), (1, refused));
+    assert_eq!(fails(&nfs3(here, &["mv", &url("/there"), &url("/new/")])), (1, refused));
+    assert_eq!(fails(&nfs3(here, &["get", &url("/there"), "new/"])), (1, "nfs3: new/: is not a directory\n"));
+    assert_eq!((files(served.path()), files(here)), (vec!["there".to_owned()], vec!["local".to_owned()]));
+    succeeds(&nfs3(here, &["mkdir", &url("/new")]));
+    succeeds(&nfs3(here, &["put", "local", &url("/new/")]));
+    succeeds(&nfs3(here, &["mv", &url("/there"), &url("/new/")]));
+    assert_eq!(files(served.path()), ["new/local", "new/there"]);
     daemon.stop(Signal::TERM);
 }
 

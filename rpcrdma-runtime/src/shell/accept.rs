@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use tracing::{Instrument, debug, info, warn};
 
 use super::slots::{Slot, Slots};
 use super::stats::ConnectionCounts;
+use super::warnings::{Kind, Subject, Warnings};
 use super::{PeerFilter, ServeError, ServerStats};
 
 /// How a server accepts connections of any transport.
@@ -25,6 +26,7 @@ pub(super) struct Listening {
     pub(super) peers: PeerFilter,
     pub(super) stats: ServerStats,
     pub(super) drain: Duration,
+    pub(super) warnings: Warnings,
 }
 
 impl Listening {
@@ -121,7 +123,9 @@ impl Listening {
             };
             let from = address(&incoming);
             if !self.peers.admits(from) {
-                debug!(%from, "refused: this address may not connect");
+                let peer = Some(SocketAddr::new(from, 0));
+                let what = "refused a connection: its address may not connect (Server::peers)";
+                self.warnings.log(Kind::RefusedPeer, Subject { peer, ..Subject::default() }, what);
                 self.refused();
                 continue;
             }

@@ -202,6 +202,7 @@ impl Server {
                 peers: peers.clone(),
                 stats: stats.clone(),
                 drain: options.drain,
+                warnings: serving.warnings().clone(),
             };
             Box::pin(listen(listener, listening, serving.clone(), options.config, stopping.clone()))
         });

@@ -36,6 +36,8 @@ pub(super) enum Kind {
     /// A record over TCP exceeds the limit.
     RecordTooLong,
     Panic,
+    /// The address of a connection may not connect.
+    RefusedPeer,
     /// The results of a handler cannot be encoded, for example because they exceed a bound.
     InvalidResults,
 }

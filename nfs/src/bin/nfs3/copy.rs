@@ -14,7 +14,7 @@ use rpcrdma_nfs::client::{Digest, Remote, RemoteFile, Url};
 use sha2::{Digest as _, Sha256};
 
 use crate::exit::{DataMismatch, check_digest};
-use crate::parent;
+use crate::file_target;
 use crate::part::{Part, Summing};
 use crate::report::Report;
 
@@ -39,6 +39,12 @@ pub(crate) async fn get(
     expected: Option<Digest>,
     report: Report,
 ) -> anyhow::Result<()> {
+    if let Some(to) = &to
+        && to.as_os_str().as_bytes().ends_with(b"/")
+        && !to.is_dir()
+    {
+        bail!("{}: is not a directory", to.display());
+    }
     let to = target(url, to)?;
     let remote = Remote::mount(url).await?;
     let file = remote.find(&url.path).await?;
@@ -126,7 +132,7 @@ pub(crate) async fn put(
         Ok(dir) if dir.is_directory() => {
             (dir, Bytes::copy_from_slice(from.file_name().with_context(shown)?.as_bytes()))
         }
-        _ => parent(&remote, url).await?,
+        _ => file_target(&remote, url).await?,
     };
     let mode = metadata.permissions().mode();
     let (file, sum) = store(&remote, (&dir, name), &mut source, mode, how.resume, report).await?;

@@ -9,6 +9,11 @@ use rpcrdma_nfs::output;
 #[error("{0}")]
 pub(crate) struct DataMismatch(pub(crate) String);
 
+/// The arguments of a command do not belong together.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) &'static str);
+
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted;
@@ -31,6 +36,7 @@ pub(crate) fn check_digest(
 
 pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     output::status("nfs3", done, |error| match () {
+        () if error.is::<Usage>() => 2,
         () if error.is::<DataMismatch>() => 4,
         () if error.is::<Interrupted>() => 130,
         () if error.downcast_ref().is_some_and(ClientError::is_unreached) => 3,

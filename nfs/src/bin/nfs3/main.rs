@@ -17,17 +17,17 @@ use bytes::Bytes;
 use clap::Parser;
 use rpcrdma_nfs::cli::nfs3::{CopyOptions, Nfs3Arguments, Nfs3Command};
 use rpcrdma_nfs::client::{Digest, Remote, RemoteFile, Transport, Url};
-use rpcrdma_nfs::output::{self, of_standard_output};
+use rpcrdma_nfs::output::{self, LevelFilter, of_standard_output};
 use rpcrdma_nfs::provider::Provider;
 use sha2::{Digest as _, Sha256};
 
-use crate::exit::{Interrupted, check_digest};
+use crate::exit::{Interrupted, Usage, check_digest};
 use crate::report::{Report, warn};
 use crate::tree::{Compare, Plan};
 
 fn main() -> ExitCode {
     let Nfs3Arguments { provider, quiet, json, log_format, mut command, .. } = Nfs3Arguments::parse();
-    output::start_log(log_format);
+    output::start_log(log_format, LevelFilter::ERROR);
     LazyLock::force(&part::UMASK);
     for url in command.urls() {
         url.provider = provider.unwrap_or(url.provider);
@@ -122,13 +122,13 @@ async fn ls(url: &Url, long: bool, human: bool, report: Report) -> anyhow::Resul
 
 async fn mv(from: &Url, to: &Url) -> anyhow::Result<()> {
     let server = |url: &Url| (url.transport, url.address());
-    ensure!(server(from) == server(to), "mv needs two URLs of the same server");
+    ensure!(server(from) == server(to), Usage("mv needs two URLs of the same server"));
     let remote = Remote::mount(from).await?;
     ensure!(remote.contains(&to.path), "{}: not in the same export", show::text(&to.path));
     let (dir, name) = parent(&remote, from).await?;
     let to = match remote.find(&to.path).await {
         Ok(dir) if dir.is_directory() => (dir, name.clone()),
-        _ => parent(&remote, to).await?,
+        _ => file_target(&remote, to).await?,
     };
     Ok(remote.rename((&dir, name), (&to.0, to.1)).await?)
 }
@@ -161,6 +161,15 @@ async fn cat(url: &Url, expected: Option<Digest>) -> anyhow::Result<()> {
 async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
     let (above, name) = url.split_name().context("the URL names the root directory of the server")?;
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
+}
+
+/// Returns the parent directory and the name of a file to create or replace.
+///
+/// # Errors
+/// Fails if a slash after the name requires a directory.
+async fn file_target(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
+    ensure!(!url.path.ends_with(b"/"), "{}: is not a directory", show::text(&url.path));
+    parent(remote, url).await
 }
 
 async fn rm(url: &Url, recursive: bool) -> anyhow::Result<()> {

@@ -226,7 +226,16 @@ impl Part {
         self.length
     }
 
+    /// # Errors
+    /// Fails with the name of the file and the reason why the data cannot be written.
     pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
+        self.try_append(data).map_err(|error| {
+            let path = beside(&self.target, DATA);
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })
+    }
+
+    fn try_append(&mut self, data: &[u8]) -> io::Result<()> {
         self.file.write_all(data)?;
         self.sum.update(data);
         self.length = self.length.saturating_add(data.len() as u64);

@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 
 use crate::copy::{fetch, read_back, store};
+use crate::exit::Usage;
 use crate::part::Summing;
 use crate::report::{Report, warn};
 use crate::{parent, part, show};
@@ -345,7 +346,11 @@ async fn put_file(
 
 pub(crate) async fn sync(from: &Location, to: &Location, plan: &Plan) -> anyhow::Result<()> {
     match (from, to) {
-        (Location::Server(url), Location::Local(to)) => get(url, to.clone(), plan).await,
+        (Location::Server(url), Location::Local(to)) => {
+            // A link to a directory stands for the directory.
+            let to = if to.is_symlink() && to.is_dir() { to.canonicalize()? } else { to.clone() };
+            get(url, to, plan).await
+        }
         (Location::Local(from), Location::Server(url)) => {
             if !fs::metadata(from).with_context(|| from.display().to_string())?.is_dir() {
                 bail!("{}: is not a directory", from.display());
@@ -354,6 +359,6 @@ pub(crate) async fn sync(from: &Location, to: &Location, plan: &Plan) -> anyhow:
             let from = if from.is_symlink() { &from.canonicalize()? } else { from };
             put(from, url, false, true, plan).await
         }
-        _ => bail!("sync needs one local directory and one URL"),
+        _ => Err(Usage("sync needs one local directory and one URL").into()),
     }
 }

@@ -1,5 +1,6 @@
 //! The exported directories, which a reload can replace.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use rustix::thread::CapabilitySet;
 pub(crate) struct Directory {
     pub(crate) options: ExportOptions,
     handler: NfsHandler<DirectoryExport>,
+    /// The device and the inode of the directory.
+    identity: (u64, u64),
     pub(crate) impersonates_callers: bool,
 }
 
@@ -26,8 +29,8 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 
-/// Opens directories. A directory of `before` stays open, with its files, if the options for opening it are
-/// unchanged.
+/// Opens directories. A directory of `before` stays open, with its files, if the directory at the path and
+/// the options for opening it are unchanged.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,
@@ -35,12 +38,16 @@ pub(crate) fn open(
 ) -> anyhow::Result<Vec<Directory>> {
     let of_directory = |of: &ExportOptions| (of.dir.clone(), of.path.clone(), of.cross_mounts, of.read_only);
     let opened = exports.iter().map(|options| {
-        let kept = before.iter().find(|kept| of_directory(&kept.options) == of_directory(options));
-        if let Some(Directory { handler, impersonates_callers, .. }) = kept {
-            let (handler, impersonates_callers) = (handler.clone(), *impersonates_callers);
-            return Ok(Directory { options: options.clone(), handler, impersonates_callers });
-        }
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
+        let there = std::fs::metadata(dir).with_context(|| dir.display().to_string())?;
+        let identity = (there.dev(), there.ino());
+        let is_same = |kept: &&Directory| {
+            kept.identity == identity && of_directory(&kept.options) == of_directory(options)
+        };
+        if let Some(Directory { handler, impersonates_callers, .. }) = before.iter().find(is_same) {
+            let (handler, impersonates_callers) = (handler.clone(), *impersonates_callers);
+            return Ok(Directory { options: options.clone(), handler, identity, impersonates_callers });
+        }
         let export = DirectoryExport::open(dir).with_context(|| dir.display().to_string())?;
         let export = export.cross_mounts(options.cross_mounts).read_only(options.read_only);
         let export = match key {
@@ -49,7 +56,7 @@ pub(crate) fn open(
         };
         let impersonates_callers = export.impersonates_callers();
         let handler = NfsHandler::new(Arc::new(export)).read_only(options.read_only);
-        Ok(Directory { options: options.clone(), handler, impersonates_callers })
+        Ok(Directory { options: options.clone(), handler, identity, impersonates_callers })
     });
     opened.collect()
 }

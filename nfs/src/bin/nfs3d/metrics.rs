@@ -20,7 +20,7 @@ const REQUESTS_MAX: usize = 16;
 /// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
 /// Maximum time for a request and its reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Default)]
 struct Registry(Arc<Mutex<Metrics>>);
@@ -174,18 +174,24 @@ async fn answer(
         anyhow::ensure!(received > 0 && request.len() <= REQUEST_MAX, "incomplete or oversized HTTP request");
     }
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let (status, body) = match line.split(|byte| *byte == b' ').take(2).collect::<Vec<_>>()[..] {
-        [b"GET", b"/metrics"] => ("200 OK", registry.render()?),
-        [b"GET", b"/healthz"] if stopping.has_changed().is_ok() => ("200 OK", "ok\n".to_owned()),
-        [b"GET", b"/healthz"] => ("503 Service Unavailable", "stopping\n".to_owned()),
-        [b"GET", _] => ("404 Not Found", "/metrics or /healthz\n".to_owned()),
-        _ => ("405 Method Not Allowed", "GET only\n".to_owned()),
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let (status, body) = match path {
+        _ if method != b"GET" && method != b"HEAD" => {
+            ("405 Method Not Allowed", "GET or HEAD only\n".to_owned())
+        }
+        b"/metrics" => ("200 OK", registry.render()?),
+        b"/healthz" if stopping.has_changed().is_ok() => ("200 OK", "ok\n".to_owned()),
+        b"/healthz" => ("503 Service Unavailable", "stopping\n".to_owned()),
+        _ => ("404 Not Found", "/metrics or /healthz\n".to_owned()),
     };
     let reply = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
+    let reply = if method == b"HEAD" { reply } else { reply + &body };
     stream.write_all(reply.as_bytes()).await?;
     Ok(stream.shutdown().await?)
 }

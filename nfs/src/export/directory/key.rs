@@ -52,6 +52,9 @@ impl HandleKey {
     pub fn load(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("not a handle key: not a regular file"));
+        }
         if metadata.uid() != geteuid().as_raw() {
             let why = format!("another user owns the key file (uid {})", metadata.uid());
             return Err(io::Error::other(why));
@@ -124,6 +127,7 @@ mod tests {
 
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(HandleKey::load_or_create(&path).unwrap_err().to_string().contains("chmod 600"));
+        assert!(HandleKey::load(dir.path()).unwrap_err().to_string().contains("not a regular file"));
         for wrong in [&b""[..], b"fifteen octets.", b"of seventeen octe"] {
             fs::write(&path, wrong).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use rpcrdma_nfs::output::{self, LogFormat, one_line};
+use rpcrdma_nfs::output::{self, LevelFilter, LogFormat, one_line};
 use rpcrdma_tools::cli::nfs3bench::{MeasuredProcedure, Nfs3benchArguments};
 use tokio::runtime::Runtime;
 
@@ -35,7 +35,7 @@ fn operations(procedure: MeasuredProcedure, sizes: &[usize]) -> Vec<Operation> {
 }
 
 fn main() -> ExitCode {
-    output::start_log(LogFormat::Text);
+    output::start_log(LogFormat::Text, LevelFilter::ERROR);
     output::status("nfs3bench", run(&Nfs3benchArguments::parse()), |_| 1)
 }
 
