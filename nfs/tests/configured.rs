@@ -625,7 +625,7 @@ fn the_log_names_peers_that_may_not_connect() {
     place.configure("dir = '@a'\nallow = ['192.0.2.0/24']\n");
     let daemon = place.start(&["--tcp", "127.0.0.1:0"]);
     for _ in 0..3 {
-        let refused = nfs3(&["ls", &daemon.url("tcp://")]);
+        let refused = nfs3(&["ls", daemon.url("tcp://")]);
         assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     }
     let log = daemon.stop();
