@@ -124,7 +124,9 @@ impl Remote {
         let mount = connection::mount_of(&connection, url, options).await?;
         let exports = mount.export().await.map_err(|source| ClientError::call("EXPORT", "/", source))?;
         let wanted: Vec<Bytes> = components(&url.path).collect();
-        let mounted = longest_export(&exports.0, &wanted);
+        let export = longest_export(&exports.0, &wanted);
+        let is_exported = export.is_some();
+        let mounted = export.unwrap_or_default();
         let path = joined(&mounted);
         let result = mount.mnt(&Dirpath::from(path.clone())).await;
         let root = match result.map_err(|source| ClientError::call("MNT", &path, source))? {
@@ -133,8 +135,7 @@ impl Remote {
                 NfsFh3 { data: found.fhandle }
             }
             Mountres3::Default(status) => {
-                // Without an export that contains the path, the error is about the path.
-                let refused = if exports.0.is_empty() || mounted.is_empty() { joined(&wanted) } else { path };
+                let refused = if is_exported { path } else { joined(&wanted) };
                 return Err(ClientError::status("MNT", &refused, status as i32));
             }
         };
@@ -311,13 +312,12 @@ fn joined(components: &[Bytes]) -> String {
 }
 
 /// Returns the export with the longest path that is a prefix of `wanted`, or the root if there is none.
-fn longest_export(exports: &[ExportnodeElement], wanted: &[Bytes]) -> Vec<Bytes> {
+fn longest_export(exports: &[ExportnodeElement], wanted: &[Bytes]) -> Option<Vec<Bytes>> {
     exports
         .iter()
         .map(|export| components(&export.ex_dir).collect::<Vec<_>>())
         .filter(|export| wanted.starts_with(export))
         .max_by_key(Vec::len)
-        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -328,8 +328,12 @@ mod tests {
     fn the_nearest_export_is_mounted() {
         let export = |path: &str| ExportnodeElement { ex_dir: path.into(), ..ExportnodeElement::default() };
         let exports = [export("/srv"), export("/srv/data/"), export("/srv/database")];
-        let chosen =
-            |path: &str| joined(&longest_export(&exports, &components(path.as_bytes()).collect::<Vec<_>>()));
+        let chosen = |path: &str| {
+            joined(
+                &longest_export(&exports, &components(path.as_bytes()).collect::<Vec<_>>())
+                    .unwrap_or_default(),
+            )
+        };
         assert_eq!(chosen("/srv/data/file"), "/srv/data");
         assert_eq!(chosen("//srv/dat"), "/srv");
         assert_eq!(chosen("/elsewhere"), "/");

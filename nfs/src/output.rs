@@ -2,7 +2,7 @@
 //! `nfs3 ls URL | head`.
 
 use std::fmt;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -74,6 +74,9 @@ pub fn start_log(format: LogFormat, level: LevelFilter) {
     }
     let subscriber =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
+    let is_colored =
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+    let subscriber = subscriber.with_ansi(is_colored);
     if is_json {
         subscriber.json().with_span_events(FmtSpan::CLOSE).init();
     } else {

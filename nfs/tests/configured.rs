@@ -630,7 +630,7 @@ fn the_log_names_peers_that_may_not_connect() {
     }
     let log = daemon.stop();
     assert_eq!(log.matches("refused a connection: its address may not connect").count(), 1, "{log}");
-    assert!(log.contains("127.0.0.1"), "{log}");
+    assert!(log.contains("from=127.0.0.1") && !log.contains('\x1b'), "{log}");
 }
 
 #[test]

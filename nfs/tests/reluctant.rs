@@ -332,6 +332,9 @@ async fn an_endless_listing_fails() {
             .args(["-c", "ulimit -v 1500000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3")])
             .args(arguments)
             .current_dir(here.path())
+            // The stacks and memory arenas of more threads would use up the limit.
+            .env("TOKIO_WORKER_THREADS", "2")
+            .env("MALLOC_ARENA_MAX", "2")
             .output();
         let ended = tokio::time::timeout(Duration::from_secs(600), limited).await.unwrap().unwrap();
         let message = String::from_utf8_lossy(&ended.stderr);

@@ -14,7 +14,8 @@ pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
 /// is absolute without a common directory.
 #[cfg(feature = "cli")]
 pub(crate) fn for_command(path: &Path, from: &Path) -> String {
-    slashes(&reached(path, from).unwrap_or_else(|| path.to_owned()))
+    let path = slashes(&reached(path, from).unwrap_or_else(|| path.to_owned()));
+    if path.is_empty() { ".".to_owned() } else { path }
 }
 
 /// Returns the path from a directory. Returns `None` for an absolute path without a common directory.
@@ -78,6 +79,7 @@ mod tests {
         assert_eq!(shown(Path::new("/b/kv.x"), None), "kv.x");
         assert_eq!(for_command(Path::new("/b/kv.x"), Path::new("/a/out")), "/b/kv.x");
         assert_eq!(for_command(Path::new("/a/kv.x"), Path::new("/a/out")), "../kv.x");
+        assert_eq!(for_command(Path::new("."), Path::new(".")), ".");
         let manifest = |directory| for_manifest(directory, Some(Path::new("/a/out")));
         assert_eq!(manifest("/b/runtime"), "/b/runtime");
         assert_eq!(for_manifest("../runtime", Some(Path::new("kv"))), "../../runtime");

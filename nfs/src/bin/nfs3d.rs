@@ -398,7 +398,9 @@ fn log_access(directories: &[Directory]) {
 
 fn warn_of_access(directories: &[Directory], is_open: bool) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
-        warn("only loopback and the bound addresses may connect; --allow admits other networks");
+        warn(
+            "exports without --allow admit only loopback and the addresses of --listen and --tcp (not 0.0.0.0 or [::]); --allow admits other networks",
+        );
     }
     if directories.iter().any(|directory| !directory.impersonates_callers) {
         warn("not root: every caller has the rights of the server's user");

@@ -209,10 +209,10 @@ fn pattern(text: &str) -> Result<String, String> {
 
 /// Accepts a pattern that can match files.
 fn file_pattern(text: &str) -> Result<String, String> {
-    match text.strip_suffix('/') {
+    match pattern(text)?.strip_suffix('/') {
         Some(path) if path.contains('/') => Err(format!("matches only directories; use `{path}/**`")),
         Some(name) => Err(format!("matches only directories; use `**/{name}/**`")),
-        None => pattern(text),
+        None => Ok(text.to_owned()),
     }
 }
 
@@ -328,6 +328,7 @@ mod tests {
             assert!(tree(&[better.trim_matches('`')], &[]).selects(b"a/sub/deep/x", false));
         }
         assert!(pattern("").is_err() && pattern("/").is_err() && file_pattern("").is_err());
+        assert_eq!(file_pattern("/").unwrap_err(), "empty pattern");
     }
 
     #[test]

@@ -178,15 +178,17 @@ fn a_slash_after_the_target_requires_a_directory() {
     fs::write(served.path().join("there"), "of there").unwrap();
     let daemon = Daemon::start(served.path(), &[]);
     let url = |path: &str| format!("{}{path}", daemon.url);
-    let refused = "nfs3: /new/: is not a directory\n";
+    let refused = "nfs3: /new/: no such directory\n";
     assert_eq!(fails(&nfs3(here, &["put", "local", &url("/new/")])), (1, refused));
     assert_eq!(fails(&nfs3(here, &["mv", &url("/there"), &url("/new/")])), (1, refused));
-    assert_eq!(fails(&nfs3(here, &["get", &url("/there"), "new/"])), (1, "nfs3: new/: is not a directory\n"));
+    assert_eq!(fails(&nfs3(here, &["get", &url("/there"), "new/"])), (1, "nfs3: new/: no such directory\n"));
     assert_eq!((files(served.path()), files(here)), (vec!["there".to_owned()], vec!["local".to_owned()]));
     succeeds(&nfs3(here, &["mkdir", &url("/new")]));
     succeeds(&nfs3(here, &["put", "local", &url("/new/")]));
     succeeds(&nfs3(here, &["mv", &url("/there"), &url("/new/")]));
     assert_eq!(files(served.path()), ["new/local", "new/there"]);
+    succeeds(&nfs3(here, &["mv", &url("/new"), &url("/other/")]));
+    assert_eq!(files(served.path()), ["other/local", "other/there"]);
     daemon.stop(Signal::TERM);
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tracing::{Instrument, debug, info, warn};
 
 use super::slots::{Slot, Slots};
 use super::stats::ConnectionCounts;
-use super::warnings::{Kind, Subject, Warnings};
+use super::warnings::{Kind, Warnings};
 use super::{PeerFilter, ServeError, ServerStats};
 
 /// How a server accepts connections of any transport.
@@ -123,9 +123,12 @@ impl Listening {
             };
             let from = address(&incoming);
             if !self.peers.admits(from) {
-                let peer = Some(SocketAddr::new(from, 0));
-                let what = "refused a connection: its address may not connect (Server::peers)";
-                self.warnings.log(Kind::RefusedPeer, Subject { peer, ..Subject::default() }, what);
+                let what = "refused a connection: its address may not connect";
+                if self.warnings.may_warn(Kind::RefusedPeer, from.into()) {
+                    warn!(%from, "{what}");
+                } else {
+                    debug!(%from, "{what}");
+                }
                 self.refused();
                 continue;
             }

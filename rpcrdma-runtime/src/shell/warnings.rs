@@ -16,6 +16,9 @@ use crate::wire::rpc::CallNumbers;
 const PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of warnings of one server per period, over all owners.
 const MAX_WARNINGS: usize = 64;
+/// Maximum number of warnings per period about peers that may not connect. They do not count toward
+/// [`MAX_WARNINGS`], so these peers cannot suppress other warnings.
+const MAX_REFUSED: usize = 8;
 
 /// The limiter of one server's warnings. Clones share their state.
 #[derive(Clone, Debug)]
@@ -84,13 +87,16 @@ impl Warnings {
         }
     }
 
-    fn may_warn(&self, kind: Kind, owner: Owner) -> bool {
+    pub(super) fn may_warn(&self, kind: Kind, owner: Owner) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.since.elapsed() >= PERIOD {
             state.since = Instant::now();
             state.given.clear();
         }
-        state.given.len() < MAX_WARNINGS && state.given.insert((kind, owner))
+        let is_refused = |kind: Kind| kind == Kind::RefusedPeer;
+        let max = if is_refused(kind) { MAX_REFUSED } else { MAX_WARNINGS };
+        let given = state.given.iter().filter(|(other, _)| is_refused(*other) == is_refused(kind)).count();
+        given < max && state.given.insert((kind, owner))
     }
 }
 
@@ -108,6 +114,8 @@ mod tests {
         assert!(warn(Kind::Panic, [192, 0, 2, 1]) && !warn(Kind::Panic, [192, 0, 2, 1]));
         assert!(warn(Kind::RecordTooLong, [192, 0, 2, 1]) && warn(Kind::Panic, [192, 0, 2, 2]));
         // Many owners share the limit of the server.
+        let refused = (0..=255).filter(|last| warn(Kind::RefusedPeer, [198, 51, 100, *last])).count();
+        assert_eq!(refused, MAX_REFUSED, "peers that may not connect do not suppress other warnings");
         let given = (0..=255).filter(|last| warn(Kind::CallTooLarge, [192, 0, 2, *last])).count();
         assert_eq!(given, MAX_WARNINGS - 3);
         assert!(!warn(Kind::ReplyTooLarge, [192, 0, 2, 3]));

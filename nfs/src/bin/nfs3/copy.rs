@@ -43,7 +43,7 @@ pub(crate) async fn get(
         && to.as_os_str().as_bytes().ends_with(b"/")
         && !to.is_dir()
     {
-        bail!("{}: is not a directory", to.display());
+        bail!("{}: no such directory", to.display());
     }
     let to = target(url, to)?;
     let remote = Remote::mount(url).await?;
@@ -132,6 +132,7 @@ pub(crate) async fn put(
         Ok(dir) if dir.is_directory() => {
             (dir, Bytes::copy_from_slice(from.file_name().with_context(shown)?.as_bytes()))
         }
+        Err(error) if !error.is_missing() => return Err(error.into()),
         _ => file_target(&remote, url).await?,
     };
     let mode = metadata.permissions().mode();

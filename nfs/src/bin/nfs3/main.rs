@@ -127,7 +127,12 @@ async fn mv(from: &Url, to: &Url) -> anyhow::Result<()> {
     ensure!(remote.contains(&to.path), "{}: not in the same export", show::text(&to.path));
     let (dir, name) = parent(&remote, from).await?;
     let to = match remote.find(&to.path).await {
-        Ok(dir) if dir.is_directory() => (dir, name.clone()),
+        Ok(there) if there.is_directory() => (there, name.clone()),
+        Err(error) if !error.is_missing() => return Err(error.into()),
+        // A final slash after the new name of a directory is allowed.
+        _ if to.path.ends_with(b"/") && remote.find(&from.path).await?.is_directory() => {
+            parent(&remote, to).await?
+        }
         _ => file_target(&remote, to).await?,
     };
     Ok(remote.rename((&dir, name), (&to.0, to.1)).await?)
@@ -168,7 +173,7 @@ async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes
 /// # Errors
 /// Fails if a slash after the name requires a directory.
 async fn file_target(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
-    ensure!(!url.path.ends_with(b"/"), "{}: is not a directory", show::text(&url.path));
+    ensure!(!url.path.ends_with(b"/"), "{}: no such directory", show::text(&url.path));
     parent(remote, url).await
 }
 

@@ -10,6 +10,7 @@ use rpcrdma_nfs::cli::nfs3d::ExportOptions;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{ExportPolicy, NfsHandler, Squash};
+use rpcrdma_nfs::output;
 use rustix::thread::CapabilitySet;
 
 pub(crate) struct Directory {
@@ -30,7 +31,7 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
 ];
 
 /// Opens directories. A directory of `before` stays open, with its files, if the directory at the path and
-/// the options for opening it are unchanged.
+/// the options for opening it are unchanged. It also stays if its path currently has no directory.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,
@@ -39,15 +40,24 @@ pub(crate) fn open(
     let of_directory = |of: &ExportOptions| (of.dir.clone(), of.path.clone(), of.cross_mounts, of.read_only);
     let opened = exports.iter().map(|options| {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
-        let there = std::fs::metadata(dir).with_context(|| dir.display().to_string())?;
-        let identity = (there.dev(), there.ino());
-        let is_same = |kept: &&Directory| {
-            kept.identity == identity && of_directory(&kept.options) == of_directory(options)
-        };
-        if let Some(Directory { handler, impersonates_callers, .. }) = before.iter().find(is_same) {
+        let there = std::fs::metadata(dir).with_context(|| dir.display().to_string());
+        let identity = there.map(|there| (there.dev(), there.ino()));
+        let kept = before.iter().find(|kept| of_directory(&kept.options) == of_directory(options));
+        if let Some(Directory { handler, identity: before, impersonates_callers, .. }) = kept
+            && identity.as_ref().map_or(true, |now| now == before)
+        {
+            if let Err(error) = &identity {
+                output::warn("nfs3d", format_args!("{error:#}: the directory from before the reload stays"));
+            }
             let (handler, impersonates_callers) = (handler.clone(), *impersonates_callers);
-            return Ok(Directory { options: options.clone(), handler, identity, impersonates_callers });
+            return Ok(Directory {
+                options: options.clone(),
+                handler,
+                identity: *before,
+                impersonates_callers,
+            });
         }
+        let identity = identity?;
         let export = DirectoryExport::open(dir).with_context(|| dir.display().to_string())?;
         let export = export.cross_mounts(options.cross_mounts).read_only(options.read_only);
         let export = match key {

@@ -19,8 +19,10 @@ const BUCKETS: [f64; 14] =
 const REQUESTS_MAX: usize = 16;
 /// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
+/// Maximum time for a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time for a request and its reply.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Default)]
 struct Registry(Arc<Mutex<Metrics>>);
@@ -169,10 +171,17 @@ async fn answer(
     stopping: &watch::Receiver<()>,
 ) -> anyhow::Result<()> {
     let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let received = (&mut stream).take(1024).read_buf(&mut request).await?;
-        anyhow::ensure!(received > 0 && request.len() <= REQUEST_MAX, "incomplete or oversized HTTP request");
-    }
+    let reading = async {
+        while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+            let received = (&mut stream).take(1024).read_buf(&mut request).await?;
+            anyhow::ensure!(
+                received > 0 && request.len() <= REQUEST_MAX,
+                "incomplete or oversized HTTP request"
+            );
+        }
+        anyhow::Ok(())
+    };
+    timeout(REQUEST_TIMEOUT, reading).await??;
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -187,7 +196,7 @@ async fn answer(
         _ => ("404 Not Found", "/metrics or /healthz\n".to_owned()),
     };
     let reply = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nAllow: GET, HEAD\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
@@ -50,7 +51,9 @@ impl HandleKey {
     /// The file cannot be read, is not a key, grants rights to other users, or does not belong to the
     /// process's user.
     pub fn load(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        // Opening a FIFO does not wait for its writer.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = File::options().read(true).custom_flags(flags).open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::other("not a handle key: not a regular file"));

@@ -97,7 +97,7 @@ impl TcpOutbound {
         let polled = self.incoming.poll_next(cx);
         if let Poll::Ready(Err(error)) = &polled
             && let Some(message) = self.incoming.refused(error)
-            && MessageKind::of(message) == Some(MessageKind::Reply)
+            && MessageKind::of(message) != Some(MessageKind::Call)
             && let Some(xid) = message.first_chunk()
         {
             requester.fail(u32::from_be_bytes(*xid), error);
