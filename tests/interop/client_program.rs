@@ -111,7 +111,7 @@ fn an_interrupted_get_resumes() {
     let output = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(130), "{output}");
     assert!(!here.join("large").exists());
-    let kept = output.lines().find(|line| line.contains("--resume` continues")).unwrap();
+    let kept = output.lines().find(|line| line.contains("`nfs3 get --resume`")).unwrap();
     let kept: usize = kept.split(' ').nth(2).unwrap().parse().unwrap();
 
     let (relay, through) = counting(ports.nfs_rdma);
