@@ -48,7 +48,12 @@ impl Procedure for Turn {
     const NAME: &'static str = "TURN";
 }
 
-struct Scanner;
+enum Scanner {
+    /// Returns its argument.
+    Direct,
+    /// Calls the caller's own scanner in the backward direction.
+    Backward,
+}
 
 impl Service for Scanner {
     fn program(&self) -> u32 {
@@ -65,40 +70,17 @@ impl Service for Scanner {
 
     fn dispatch<'a>(
         &'a self,
-        _: &'a CallContext,
-        args: Reader<'a>,
-        reply: &'a mut Reducer,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
-        Box::pin(answer(args, reply, |image: Image| std::future::ready(Ok(image))))
-    }
-}
-
-/// Sends its argument back through the caller's own [`Scanner`], in the backward direction.
-struct Reflector;
-
-impl Service for Reflector {
-    fn program(&self) -> u32 {
-        Scan::NUMBER
-    }
-
-    fn version(&self) -> u32 {
-        Scan::VERSION
-    }
-
-    fn max_args(&self) -> u64 {
-        Scanner.max_args()
-    }
-
-    fn dispatch<'a>(
-        &'a self,
         context: &'a CallContext,
         args: Reader<'a>,
         reply: &'a mut Reducer,
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
-        Box::pin(answer(args, reply, async |image: Image| {
-            let back = context.backward().ok_or(Reject::SystemError)?;
-            back.ready();
-            back.bidirectional().call::<Turn>(&image).await.map_err(|_| Reject::SystemError)
+        Box::pin(answer(args, reply, async |image: Image| match self {
+            Scanner::Direct => Ok(image),
+            Scanner::Backward => {
+                let back = context.backward().ok_or(Reject::SystemError)?;
+                back.ready();
+                back.bidirectional().call::<Turn>(&image).await.map_err(|_| Reject::SystemError)
+            }
         }))
     }
 }
@@ -106,7 +88,7 @@ impl Service for Reflector {
 /// Serves over both transports and returns their addresses.
 async fn serve(memory: u64) -> Vec<SocketAddr> {
     let options = ServerOptions { memory: MemoryBudget::new(memory), ..ServerOptions::default() };
-    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Uncached(Scanner));
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Uncached(Scanner::Direct));
     let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
     let addresses = server.local_addrs().unwrap();
     tokio::spawn(server.run(std::future::pending()));
@@ -132,11 +114,11 @@ async fn the_longest_calls_and_results_fit_both_transports() {
 
 #[tokio::test]
 async fn the_longest_backward_calls_fit_tcp() {
-    let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(Uncached(Reflector));
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(Uncached(Scanner::Backward));
     let address = server.local_addr().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     let mut backward = Services::new();
-    backward.add(Scanner);
+    backward.add(Scanner::Direct);
     let options = TcpClientOptions { backward, ..TcpClientOptions::default() };
     let client = TcpClient::connect_with(address, options).await.unwrap();
     assert!(turn(&client, &image(BOUND as usize)).await.unwrap());
@@ -202,7 +184,7 @@ async fn a_reply_whose_bound_exceeds_every_chunk_fails_with_its_bound() {
 async fn a_configured_limit_is_not_raised() {
     let mut options = ServerOptions::default();
     options.config.limits.max_transfer = 1 << 20;
-    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Scanner);
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Scanner::Direct);
     let small = TcpOptions { max_record: 1 << 20, ..TcpOptions::default() };
     let server = server.also_tcp("127.0.0.1:0", small).await.unwrap();
     let addresses = server.local_addrs().unwrap();

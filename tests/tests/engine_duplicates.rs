@@ -109,8 +109,8 @@ impl Cache {
         assert_eq!(self.finish(ticket, Some(&reply(len))), [self.next]);
     }
 
-    /// Returns the length of the cached reply. If there is none, ends the call without a reply and returns
-    /// `None`.
+    /// Returns the length of the cached reply. If no reply is cached, ends the call without a reply and
+    /// returns `None`.
     fn lookup(&mut self, xid: u32) -> Option<usize> {
         self.lookup_of(HERE, xid)
     }

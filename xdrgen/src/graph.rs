@@ -88,8 +88,8 @@ impl Graph {
         self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
     }
 
-    /// Returns the types of a shortest cycle through `start`, or no types if there is none. Each type uses
-    /// the type before it, and `start`, the first type, uses the last.
+    /// Returns the types of a shortest cycle through `start`, or no types if no cycle contains `start`. Each
+    /// type uses the type before it, and `start`, the first type, uses the last.
     pub(crate) fn cycle_path(&self, start: TypeId) -> Vec<TypeId> {
         if !self.is_in_cycle(start) {
             return Vec::new();

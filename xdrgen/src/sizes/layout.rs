@@ -21,7 +21,8 @@ pub(crate) struct Layouts {
 
 impl Layouts {
     pub(crate) fn of(module: &Module) -> Self {
-        // The lengths of a type do not depend on boxed values or recursive fields, so there are no cycles.
+        // The lengths of a type do not depend on boxed values or recursive fields, so no length depends on
+        // itself.
         let graph = Graph::new(&module.types, |id, ty, named| held(id, &ty.body, named));
         let items = items_of_all(module, &Graph::of_module(module));
         Layouts { items, ..Layouts::without_items(module, graph.order()) }

@@ -291,7 +291,7 @@ impl Part {
 
 impl Drop for Part {
     /// Saves the state of a failed or interrupted copy without waiting for the disk, or removes the files if
-    /// there is no data. If a crash loses the data or the state, a later run fetches all data again.
+    /// there is no data. After a crash that loses the data or the state, a later run fetches all data again.
     fn drop(&mut self) {
         if self.done {
             return;

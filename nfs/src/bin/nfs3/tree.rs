@@ -347,18 +347,20 @@ async fn put_file(
 pub(crate) async fn sync(from: &Location, to: &Location, plan: &Plan) -> anyhow::Result<()> {
     match (from, to) {
         (Location::Server(url), Location::Local(to)) => {
-            // A link to a directory stands for the directory.
-            let to = if to.is_symlink() && to.is_dir() { to.canonicalize()? } else { to.clone() };
+            let to = if to.is_dir() { followed(to)? } else { to.clone() };
             get(url, to, plan).await
         }
         (Location::Local(from), Location::Server(url)) => {
             if !fs::metadata(from).with_context(|| from.display().to_string())?.is_dir() {
                 bail!("{}: is not a directory", from.display());
             }
-            // The directory is copied, not a link to it.
-            let from = if from.is_symlink() { &from.canonicalize()? } else { from };
-            put(from, url, false, true, plan).await
+            put(&followed(from)?, url, false, true, plan).await
         }
         _ => Err(Usage("sync needs one local directory and one URL").into()),
     }
+}
+
+/// Returns the directory to which a link points. Any other path stays as given.
+fn followed(directory: &Path) -> io::Result<PathBuf> {
+    if directory.is_symlink() { directory.canonicalize() } else { Ok(directory.to_owned()) }
 }

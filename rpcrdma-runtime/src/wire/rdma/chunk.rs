@@ -61,7 +61,7 @@ impl WriteChunk {
 }
 
 impl ChunkLists {
-    /// Returns true if both lists are empty and there is no Reply chunk.
+    /// Returns true if both lists are empty and the Reply chunk is absent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty() && self.reply.is_none()
