@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xbbbae1b45088dedc),
+    ("src/lib.rs", 0xd1db5694c0ae5fcf),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xe2d8661f00eef1ea),
+    ("src/lib.rs", 0x8ddc091877f27b4f),
 ];
 
 fn main() {

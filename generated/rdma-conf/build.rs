@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x84ce00754165f532),
+    ("src/lib.rs", 0x9a78eee0b00d3fed),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x493fbaa5143c3228),
+    ("src/lib.rs", 0x360a5bd731a33d00),
 ];
 
 fn main() {

@@ -125,6 +125,8 @@ fn joined(clients: Vec<Span>, servers: Vec<Span>, address: &str) -> Vec<Span> {
             assert_eq!(client.attribute(name), server.attribute(name), "{name}: {client:?} {server:?}");
         }
         assert_eq!(client.attribute("rpc.system"), "onc_rpc");
+        let name = if client.program() == 100_003 { "NFS_PROGRAM" } else { "MOUNT_PROGRAM" };
+        assert_eq!(client.attribute("onc_rpc.program.name"), name, "{client:?}");
         assert_eq!(client.address("peer"), address, "{client:?}");
         assert!(client.number("rpcrdma.inline_bytes") > 0, "{client:?}");
         assert!(server.end <= client.end, "{client:?} {server:?}");

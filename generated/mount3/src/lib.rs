@@ -398,6 +398,7 @@ pub mod mount_v3 {
         const NUMBER: u32 = 100005;
         const VERSION: u32 = 3;
         const NAME: &'static str = "MOUNT_V3";
+        const PROGRAM_NAME: &'static str = "MOUNT_PROGRAM";
         const PROCEDURES: &'static [(u32, &'static str)] = &[
             (0, "MOUNTPROC3_NULL"),
             (1, "MOUNTPROC3_MNT"),

@@ -2966,6 +2966,7 @@ pub mod nfs_v3 {
         const NUMBER: u32 = 100003;
         const VERSION: u32 = 3;
         const NAME: &'static str = "NFS_V3";
+        const PROGRAM_NAME: &'static str = "NFS_PROGRAM";
         const PROCEDURES: &'static [(u32, &'static str)] = &[
             (0, "NFSPROC3_NULL"),
             (1, "NFSPROC3_GETATTR"),

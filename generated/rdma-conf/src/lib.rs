@@ -108,6 +108,7 @@ pub mod vers1 {
         const NUMBER: u32 = 100417;
         const VERSION: u32 = 1;
         const NAME: &'static str = "VERS1";
+        const PROGRAM_NAME: &'static str = "CONFIG_RDMA_PROG";
         const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "CONF_RDMA")];
     }
 

@@ -234,6 +234,7 @@ pub mod pmap_vers {
         const NUMBER: u32 = 100000;
         const VERSION: u32 = 2;
         const NAME: &'static str = "PMAP_VERS";
+        const PROGRAM_NAME: &'static str = "PMAP_PROG";
         const PROCEDURES: &'static [(u32, &'static str)] = &[
             (0, "PMAPPROC_NULL"),
             (1, "PMAPPROC_SET"),
@@ -1121,6 +1122,7 @@ pub mod rpcbvers {
         const NUMBER: u32 = 100000;
         const VERSION: u32 = 3;
         const NAME: &'static str = "RPCBVERS";
+        const PROGRAM_NAME: &'static str = "RPCBPROG";
         const PROCEDURES: &'static [(u32, &'static str)] = &[
             (0, "RPCBPROC_NULL"),
             (1, "RPCBPROC_SET"),
@@ -1576,6 +1578,7 @@ pub mod rpcbvers4 {
         const NUMBER: u32 = 100000;
         const VERSION: u32 = 4;
         const NAME: &'static str = "RPCBVERS4";
+        const PROGRAM_NAME: &'static str = "RPCBPROG";
         const PROCEDURES: &'static [(u32, &'static str)] = &[
             (0, "RPCBPROC_NULL"),
             (1, "RPCBPROC_SET"),

@@ -30,6 +30,8 @@ pub trait Program: 'static {
     const VERSION: u32;
     /// The version's name in its document.
     const NAME: &'static str;
+    /// The program's name in its document, or the version's name if the implementation gives none.
+    const PROGRAM_NAME: &'static str = Self::NAME;
     /// The number and name of each procedure, in the document's order. Calls of other procedures do not
     /// compile. The check is part of a call: a program that is only served, and never called, is not checked.
     const PROCEDURES: &'static [(u32, &'static str)];

@@ -27,7 +27,7 @@ pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
         otel.name = Q::NAME,
         rpc.system = "onc_rpc",
         rpc.method = Q::NAME,
-        onc_rpc.program.name = <Q::Program as Program>::NAME,
+        onc_rpc.program.name = <Q::Program as Program>::PROGRAM_NAME,
         onc_rpc.program.number = i64::from(<Q::Program as Program>::NUMBER),
         onc_rpc.version = i64::from(<Q::Program as Program>::VERSION),
         onc_rpc.procedure.name = Q::NAME,

@@ -30,6 +30,7 @@ impl Program for Echo {
     const NUMBER: u32 = 0x2000_0001;
     const VERSION: u32 = 1;
     const NAME: &'static str = "ECHO";
+    const PROGRAM_NAME: &'static str = "ECHO_PROGRAM";
     const PROCEDURES: &'static [(u32, &'static str)] =
         &[(1, "ECHO_BLOB"), (2, "ECHO_NAMES"), (3, "ECHO_SLEEP"), (4, "ECHO_WIDE"), (9, "ECHO_MEASURE")];
 }

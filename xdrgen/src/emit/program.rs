@@ -318,6 +318,7 @@ fn marker(program: &Program, version: &Version, code: &mut Code) {
         constant("NUMBER: u32", program.number, code);
         constant("VERSION: u32", version.number, code);
         constant("NAME: &'static str", format_args!("{:?}", version.name), code);
+        constant("PROGRAM_NAME: &'static str", format_args!("{:?}", program.name), code);
         let pairs = version.procedures.iter().map(|one| format!("({}, {:?})", one.number, one.name));
         slice("PROCEDURES: &'static [(u32, &'static str)]", pairs, code);
     });
