@@ -24,8 +24,18 @@ pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; 
 
 pub(super) fn bytes(metric: &'static str, traffic: &TrafficCounts) {
     let TrafficCounts { call_bytes, reply_bytes, read_bytes, written_bytes, .. } = *traffic;
-    let kinds = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
-    count(metric, kinds, [call_bytes, reply_bytes, read_bytes, written_bytes]);
+    count(metric, BYTES, [call_bytes, reply_bytes, read_bytes, written_bytes]);
+}
+
+/// The `kind` labels of counters of bytes.
+pub(super) const BYTES: [&str; 4] = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
+
+/// Creates the counters of a metric with the value 0, so that the recorder exports them before their first
+/// event.
+pub(super) fn create(metric: &'static str, kinds: &[&'static str]) {
+    if is_enabled() {
+        kinds.iter().for_each(|kind| facade::increment(metric, kind, 0));
+    }
 }
 
 /// Adds bytes to the gauge of the memory for calls and replies, or subtracts them if `sign` is -1.

@@ -137,7 +137,10 @@ struct Counts {
 
 impl Drop for Counts {
     fn drop(&mut self) {
-        metrics::add("rpcrdma_client_credits", -f64::from(*self.credits.get_mut()));
+        let credits = *self.credits.get_mut();
+        if credits > 0 {
+            metrics::add("rpcrdma_client_credits", -f64::from(credits));
+        }
     }
 }
 
@@ -186,7 +189,9 @@ impl ClientStats {
 
     pub(in super::super) fn granted(&self, credits: u32) {
         let before = self.0.credits.swap(credits, Ordering::Relaxed);
-        metrics::add("rpcrdma_client_credits", f64::from(credits) - f64::from(before));
+        if credits != before {
+            metrics::add("rpcrdma_client_credits", f64::from(credits) - f64::from(before));
+        }
     }
 
     /// Adds the counts of a connection since the last update.
