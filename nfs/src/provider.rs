@@ -26,6 +26,12 @@ pub enum Provider {
 }
 
 impl Provider {
+    /// Returns true unless the provider requires a feature that this build lacks.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        self != Provider::Verbs || cfg!(feature = "verbs")
+    }
+
     /// Connects a client.
     ///
     /// # Errors

@@ -303,6 +303,26 @@ fn a_check_covers_addresses_and_keys() {
     assert!(!Path::new(&place.path("new")).exists(), "a check creates no file");
 }
 
+#[cfg(not(feature = "verbs"))]
+#[test]
+fn a_check_rejects_a_provider_that_is_not_built_in() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\nprovider = 'verbs'\n");
+    let refused = place.nfs3d(&["--check-config"]).output().unwrap();
+    let error = "nfs3d: --provider verbs: built without the feature `verbs`\n";
+    assert_eq!((refused.status.code(), text(&refused.stderr)), (Some(1), error));
+}
+
+#[test]
+fn json_output_includes_errors_of_the_configuration() {
+    let place = Place::new(&["a"]);
+    let refused = place.nfs3d(&["--check-config", "--log-format", "json"]).output().unwrap();
+    let line: serde_json::Value = serde_json::from_str(text(&refused.stderr).trim_end()).unwrap();
+    let message = line["fields"]["message"].as_str().unwrap();
+    assert!(line["level"] == "ERROR" && message.contains("nfs3d.toml"), "{line}");
+    assert_eq!(refused.status.code(), Some(2));
+}
+
 #[tokio::test]
 async fn a_reload_replaces_exports_and_keeps_connections() {
     let place = Place::new(&["a", "b"]);
@@ -587,6 +607,24 @@ fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
 }
 
 #[test]
+fn a_watchdog_with_a_timeout_of_zero_is_disabled() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\n");
+    let at = place.path("notify");
+    let manager = service_manager(Path::new(&at));
+    let mut command = place.nfs3d(&["--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", "0").env_remove("WATCHDOG_PID");
+    let daemon = Daemon::start(command);
+    daemon.signal(Signal::TERM);
+    for state in ["READY=1", "STOPPING=1"] {
+        let mut buffer = [0; 256];
+        let length = manager.recv(&mut buffer).unwrap();
+        assert_eq!(text(&buffer[..length]).trim_end(), state);
+    }
+    daemon.stop();
+}
+
+#[test]
 fn passed_sockets_replace_the_addresses() {
     let place = Place::new(&["a"]);
     fs::write(place.path("a/file"), "content").unwrap();
@@ -668,6 +706,19 @@ async fn a_scrape_counts_known_traffic() {
     place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
     let daemon = place.start(&[]);
     let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    let first = samples(&fetch(&metrics, "/metrics").1).unwrap();
+    let zeros = [
+        "_bytes_total{kind=\"rdma_read\"}",
+        "_connections",
+        "_connections_total{kind=\"refused\"}",
+        "_credits",
+        "_duplicates_total{kind=\"replayed\"}",
+        "_memory_bytes",
+        "_refusals_total{kind=\"room\"}",
+        "_replies_total{kind=\"success\"}",
+    ];
+    assert!(zeros.iter().all(|name| first.get(&format!("rpcrdma_server{name}")) == Some(&0.0)), "{first:?}");
+    assert!(!first.keys().any(|name| name.starts_with("rpcrdma_client")), "{first:?}");
     let address = daemon.url("rdma://").trim_start_matches("rdma://").to_owned();
     let client = rpcrdma_runtime::Client::connect(address.as_str()).await.unwrap();
     let mounted = rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&"/".into()).await.unwrap();

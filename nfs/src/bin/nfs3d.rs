@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::cli::nfs3d::{Nfs3dArguments, Nfs3dConfig};
@@ -46,7 +46,10 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(error) => error.exit(),
-            Err(error) => return output::status("nfs3d", Err(error), |_| 2),
+            Err(error) => {
+                output::start_log(Nfs3dConfig::log_format(&line), LevelFilter::WARN);
+                return output::status("nfs3d", Err(error), |_| 2);
+            }
         },
     };
     output::start_log(config.server.log_format, LevelFilter::WARN);
@@ -70,9 +73,10 @@ fn warn(what: impl Display) {
     output::warn("nfs3d", what);
 }
 
-/// Checks addresses, handle key, directories and keytab. Binds no address and creates no file.
+/// Checks provider, addresses, handle key, directories and keytab. Binds no address and creates no file.
 fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
     let Nfs3dConfig { server, exports, .. } = config;
+    ensure!(server.provider.is_built(), "--provider {}: built without the feature `verbs`", server.provider);
     let optional = [("tcp", &server.tcp), ("metrics", &server.metrics), ("rpcbind", &server.rpcbind)];
     let optional = optional.into_iter().filter_map(|(option, address)| Some((option, address.as_ref()?)));
     for (option, address) in std::iter::once(("listen", &server.listen)).chain(optional) {
@@ -334,7 +338,7 @@ impl Running {
         let reloaded = Nfs3dConfig::read(&self.line).and_then(|config| {
             let directories = exports::open(&config.exports, self.key.as_ref(), &self.directories)?;
             let needs_kerberos = directories.iter().any(Directory::has_kerberos) && !self.has_kerberos;
-            anyhow::ensure!(!needs_kerberos, "enabling Kerberos needs a restart");
+            ensure!(!needs_kerberos, "enabling Kerberos needs a restart");
             Ok((directories, config.server))
         });
         match reloaded {

@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMat
 use toml::de::{DeTable, DeValue};
 
 use super::{ExportOptions, Nfs3dArguments};
+use crate::output::LogFormat;
 
 /// The options of `nfs3d` from the command line and the configuration file.
 #[derive(Debug)]
@@ -24,6 +25,15 @@ pub struct Nfs3dConfig {
 }
 
 impl Nfs3dConfig {
+    /// Returns the value of `--log-format` on a command line whose other options may be invalid. Without a
+    /// valid value, returns [`LogFormat::Text`].
+    #[must_use]
+    pub fn log_format(line: &[OsString]) -> LogFormat {
+        let found = Nfs3dArguments::command().ignore_errors(true).try_get_matches_from(line);
+        let given = found.ok().and_then(|matches| matches.get_one("log_format").copied());
+        given.unwrap_or(LogFormat::Text)
+    }
+
     /// Reads the command line, which begins with the program's name, and the file of `--config`.
     ///
     /// # Errors
