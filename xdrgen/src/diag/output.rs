@@ -48,7 +48,8 @@ kinds! {
         .help("a path is written `name::of::Type`");
     /// invalid name or title of a package
     ///
-    /// A name begins with a letter and consists of letters, digits, `-` and `_`. A title is one line
+    /// A name begins with a letter and consists of letters, digits, `-` and `_`. It differs from the names of
+    /// the packages that the generated crate depends on, such as `rpcrdma-runtime`. A title is one line
     /// without quotes and backslashes. The directory in `--runtime-path` is one line without apostrophes.
     ///
     /// ```sh
@@ -63,6 +64,9 @@ kinds! {
     /// A name that cargo rejects.
     X402 Error NoPackage => text("invalid package name")
         .help("a package name consists of letters, digits, `-` and `_`");
+    /// The name of a package that the generated crate depends on.
+    X402 Error DependencyName { name: String } => text(format!("the generated crate depends on `{name}`"))
+        .help("choose another name for the generated crate");
     /// A directory that cannot be written as a TOML string.
     X402 Error NoDirectory => text("invalid runtime directory for a manifest");
     /// borrowed types cannot have this derive
