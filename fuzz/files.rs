@@ -21,7 +21,8 @@ use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Received, Sink, Writer};
 use tokio::runtime::{Builder, Runtime};
 
 /// Makes the same calls to an in-memory export and to a model of its files. Both must agree on which calls
-/// succeed, and on names, sizes and content. Then makes one call to either program with arbitrary arguments.
+/// succeed, and on names, sizes and content. Then makes one call to the NFS or the MOUNT program with
+/// arbitrary arguments.
 pub(crate) fn files(data: &[u8]) {
     let export = Arc::new(MemoryExport::default());
     let mut services = Services::new();
@@ -399,7 +400,7 @@ impl Model {
         }
     }
 
-    /// Returns true if `upper` is `lower` or a directory above it.
+    /// Returns true if `upper` is `lower` or a directory above `lower`.
     fn is_above(&self, upper: usize, mut lower: usize) -> bool {
         while lower != upper && lower != 0 {
             lower = self.0[lower].parent;

@@ -88,8 +88,8 @@ const ARGUMENTS: [u8; 8] = *b"argument";
 
 /// Sends calls of an RPCSEC_GSS context with changed bytes, and arbitrary messages.
 ///
-/// A call runs at most once, and only with its own caller. Under integrity and privacy, it runs only with its
-/// own arguments. The client must not panic on an arbitrary reply.
+/// A call must run at most once, and only for the context's caller. With integrity or privacy, a call must
+/// run only with unchanged arguments. The client must not panic on an arbitrary reply.
 pub(crate) fn gss(data: &[u8]) {
     let (Some(first), mut rest) = (data.first(), data.get(1..).unwrap_or_default()) else { return };
     let service = [GssService::None, GssService::Integrity, GssService::Privacy][usize::from(first % 3)];
@@ -212,8 +212,8 @@ fn capture_of(mut payloads: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Shared by all inputs. With a new listener for each input, a run would use up all ports: the port of a
-/// closed connection stays in use for a minute (TIME_WAIT).
+/// The state that all inputs share. A new listener for each input would use up all ports: a closed connection
+/// occupies its port for a minute (TIME_WAIT).
 struct Shared {
     runtime: Mutex<Runtime>,
     /// The address of a server of [`Recorder`] over TCP.
@@ -281,8 +281,8 @@ async fn server_over_tcp(address: SocketAddr, stream: &[u8]) {
     while records.next(&mut replies).expect("a valid record").is_some() {}
 }
 
-/// Makes calls to a server that replies to the first call with the stream and closes. If the XID of the first
-/// reply is zero, it is replaced with the call's XID.
+/// Makes calls to a server that replies to the first call with `stream` and then closes the connection. If
+/// the XID of the first reply is zero, it is replaced with the call's XID.
 async fn client_over_tcp<Calling: Future<Output = ()>>(
     listener: &TcpListener,
     stream: &[u8],
@@ -304,7 +304,7 @@ async fn client_over_tcp<Calling: Future<Output = ()>>(
             let _ = socket.write_all(&stream).await;
         }
         let _ = socket.shutdown().await;
-        // Waits until the client also closes.
+        // Waits until the client also closes the connection.
         while socket.read_buf(&mut call).await.is_ok_and(|count| count > 0) {}
     };
     let calling = async {
@@ -400,7 +400,8 @@ impl Hostile {
     }
 
     /// Returns the completion of a Receive. The message consists of fuzzer input, with the XID of an earlier
-    /// call at octet 0 (the transport header) and at octet 28 (the RPC reply if the header has no chunks).
+    /// call at octets 0 and 28: the positions of the transport header's XID and, without chunks, of the RPC
+    /// reply's XID.
     fn received(&mut self) -> Completion {
         let len = usize::from(self.byte()) | usize::from(self.byte() & 3) << 8;
         let invalidated = (self.byte() & 1 == 1).then(|| self.exposed.keys().next().copied()).flatten();

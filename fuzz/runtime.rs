@@ -19,8 +19,8 @@ use rpcrdma_runtime::xdr::{Message, Reader, Received};
 
 /// Decodes a header with its chunk lists, as a call and as a reply.
 ///
-/// A decoded header must not encode to more octets. At the same length, the octets must be the same. An error
-/// reply to a rejected call must carry the call's XID.
+/// A decoded header must not encode to more octets than the input. If the lengths are equal, the octets must
+/// be equal. An error reply to a rejected call must carry the call's XID.
 pub(crate) fn header(data: &[u8]) {
     let message = Bytes::copy_from_slice(data);
     let limits = MessageLimits::default();
@@ -92,7 +92,7 @@ fn split(data: &[u8], piece: usize) -> (Vec<Bytes>, bool) {
                 Ok(None) => break,
                 Err(_) => return (found, false),
             }
-            // Even an empty record has a header, so the stream bounds the number of records.
+            // Even an empty record has a mark, so the length of the stream bounds the number of records.
             assert!(found.len() <= data.len());
         }
     }
@@ -381,7 +381,7 @@ fn completions(octets: &[u8], piece: usize, crc: bool, markers: bool) -> Vec<Str
     let mut completions = Vec::new();
     for piece in octets.chunks(piece) {
         stream.receive(piece);
-        // Output depends on when it is polled, so poll it only at the end.
+        // The output depends on when the stream is polled, so poll the output only at the end.
         while let Some(completion) = stream.poll_completion() {
             completions.push(format!("{completion:?}"));
         }

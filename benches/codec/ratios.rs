@@ -12,7 +12,7 @@ const PEERS: [&str; 4] = ["nfs3_types", "xdr-codec", "fastxdr", "libtirpc"];
 
 #[derive(Clone, Copy)]
 enum Goal {
-    /// The minimum ratio to the best of the other implementations.
+    /// The minimum ratio of the best other implementation's median to ours.
     Ratio(f64),
     /// The maximum median in nanoseconds, on an idle machine.
     Nanoseconds(f64),
@@ -84,7 +84,7 @@ pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
     println!("not measured: xdrzcc: no package contains it (https://github.com/chimera-nas/xdrzcc)");
 }
 
-/// Returns the median that criterion estimated, if it measured this benchmark.
+/// Returns the median that criterion estimated, or `None` if criterion did not measure this benchmark.
 fn median(estimates: &Path, group: &str, implementation: &str) -> Option<f64> {
     let path = estimates.join(group).join(implementation).join("new/estimates.json");
     let text = fs::read_to_string(path).ok()?;

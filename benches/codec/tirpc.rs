@@ -1,5 +1,5 @@
-//! The C implementation: rpcgen's code for `messages.x` with libtirpc. The benchmark builds it as a separate
-//! program.
+//! The C implementation: rpcgen's code for `messages.x` with libtirpc. The benchmark builds this code as a
+//! separate program.
 
 use std::ffi::OsStr;
 use std::fs;

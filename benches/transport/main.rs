@@ -111,7 +111,7 @@ fn main() {
         return run_only(&only);
     }
     print_congestion_control();
-    // Cargo adds `--bench`.
+    // Cargo adds the argument `--bench`, which is not a number.
     let rounds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(15);
     for (flavour, name) in Flavour::ALL {
         compare(flavour, rounds).print(name);

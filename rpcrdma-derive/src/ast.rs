@@ -31,10 +31,10 @@ pub(crate) struct Variant<'a> {
     pub(crate) unknown: Option<Unknown>,
 }
 
-/// A value that only the compiler knows.
+/// An enum value that only the compiler can compute.
 #[derive(Clone, Copy)]
 pub(crate) enum Unknown {
-    /// The value of the expression at this position.
+    /// The value of the expression with this span.
     Given(Span),
     /// No expression: one more than the previous value, or 0 for the first.
     Follows,
@@ -276,8 +276,8 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
     Some(Arm { ident: &variant.ident, cases: attrs.cases, default: attrs.default, kept, payload })
 }
 
-/// Returns the payload. The payload inherits the arm's name, unless it has its own, and the arm's
-/// `#[ddp_eligible]`.
+/// Returns the payload. The payload inherits the arm's `#[ddp_eligible]` and, unless the payload has its own
+/// name, the arm's name.
 fn payload<'a>(
     variant: &syn::Variant,
     payload: Option<Field<'a>>,

@@ -58,7 +58,7 @@ pub(crate) struct Attrs {
     pub(crate) recursive: Option<Span>,
     pub(crate) name: Option<String>,
     pub(crate) eligible: Option<Span>,
-    /// Whether an invalid attribute was reported. Missing attributes are then not reported.
+    /// Whether an invalid attribute was reported. If so, missing attributes are not reported.
     pub(crate) failed: bool,
 }
 

@@ -43,8 +43,8 @@ pub(crate) fn do_not_recommend(krate: &Path) -> Option<TokenStream> {
 pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bodies) -> TokenStream {
     let Layout { lengths, items, check } = layout;
     let Bodies { inline, encode, fields, decode, extra_items } = bodies;
-    // The check of a generic type depends on the parameters, so it is in a constant that each use of the
-    // type evaluates. The code of a struct already evaluates that constant.
+    // The check of a generic type depends on the parameters, so the check is in a constant that each use of
+    // the type evaluates. The code of a struct already evaluates that constant.
     let is_plain = owner.generics.params.is_empty();
     let inner = check.as_ref().filter(|_| !is_plain);
     let force = inner.filter(|_| fields.is_none());

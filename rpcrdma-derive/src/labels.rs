@@ -21,7 +21,7 @@ fn is_name(label: &Expr) -> bool {
     matches!(label, Expr::Path(path) if path.path.get_ident().is_some()) && !is_constant(label)
 }
 
-/// Returns true if [`define_labels`] has replaced a label by a constant of the discriminant's type.
+/// Returns true if [`define_labels`] has replaced a label with a constant of the discriminant's type.
 fn is_constant(label: &Expr) -> bool {
     matches!(label, Expr::Path(path) if path.path.get_ident().is_some_and(|name| name.to_string().starts_with(CONSTANT)))
 }
@@ -32,8 +32,8 @@ pub(crate) fn is_of_some_type(label: &Expr) -> bool {
 }
 
 /// Defines a constant for each label whose type may be wrong, so that a wrong label causes only one error. If
-/// the discriminant is a number or a bool, these labels are the paths. Otherwise, they are the numbers and
-/// bools, because the discriminant may be an alias of such a type.
+/// the discriminant has a built-in type, these labels are the paths. Otherwise, these labels are the numbers
+/// and bools, because the discriminant's type may be an alias of a built-in type.
 pub(crate) fn define_labels(container: &mut Container<'_>) -> TokenStream {
     let mut constants = TokenStream::new();
     let generics = container.owner.generics;

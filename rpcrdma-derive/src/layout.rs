@@ -123,7 +123,7 @@ fn sum(container: &Container<'_>, of: impl Fn(&Field<'_>) -> Option<TokenStream>
     }
 }
 
-/// Returns the items of a field, unless its type certainly contains none.
+/// Returns the items of a field, or `None` for scalars and slices, which contain no items.
 fn items(field: &Field<'_>) -> Option<TokenStream> {
     match field.kind() {
         Kind::Eligible => {

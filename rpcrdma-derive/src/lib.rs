@@ -1,4 +1,4 @@
-// The example needs `rpcrdma-runtime`, which depends on this crate. `rpcrdma-tests` compiles it.
+// The example needs `rpcrdma-runtime`, which depends on this crate. `rpcrdma-tests` compiles the example.
 #![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 
 mod ast;

@@ -3,12 +3,12 @@ use crate::Size;
 /// The range of lengths of a type's encodings, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// The shortest encoding.
+    /// The length of the shortest encoding.
     pub min: u64,
-    /// The longest encoding.
+    /// The length of the longest encoding.
     pub max: Size,
-    /// The longest encoding without its DDP-eligible items. The count of an item stays in the encoding (RFC
-    /// 8166 section 3.4.4.1).
+    /// The length of the longest encoding without its DDP-eligible items. The count of an item stays in the
+    /// encoding (RFC 8166 section 3.4.4.1).
     pub max_reduced: Size,
 }
 
@@ -102,7 +102,7 @@ impl Lengths {
         WORD.and(Lengths { min: 0, ..self })
     }
 
-    /// Returns the length, if all encodings have the same length.
+    /// Returns the length, or `None` if encodings differ in length.
     #[must_use]
     pub const fn only(self) -> Option<u64> {
         match self.max {

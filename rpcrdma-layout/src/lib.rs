@@ -1,8 +1,8 @@
 //! The lengths of the encodings of XDR types (RFC 4506), and the DDP-eligible items of their values (RFC
 //! 8166).
 //!
-//! This crate is the only implementation of the layout rules. The compiler uses it for its checks and for
-//! `rpcrdma-xdrgen sizes`. Derived code uses it for the constants of each type.
+//! This crate is the only implementation of the layout rules. rpcrdma-xdrgen uses this crate for checks and
+//! for its command `sizes`. Derived code uses this crate for the constants of each type.
 //!
 //! ```
 //! use rpcrdma_layout::{Items, Lengths, Size};

@@ -94,7 +94,7 @@ impl Size {
         Size::Bounded(len).plus(Size::Bounded(len.wrapping_neg() & 3))
     }
 
-    /// Returns the bound, if there is one.
+    /// Returns the bound, or `None` if the size is unbounded.
     #[must_use]
     pub const fn bound(self) -> Option<u64> {
         match self {

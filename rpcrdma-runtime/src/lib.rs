@@ -2,7 +2,7 @@
 //! messages.
 //!
 //! A program is compiled from its document by `rpcrdma-xdrgen`, or written by hand. This server and client
-//! run a program of a generated crate, `rpcrdma-conf`:
+//! use a program of the generated crate `rpcrdma-conf`:
 //!
 //! ```
 //! use rpcrdma_conf::{ConfigRdmaReply as Reply, ConfigRdmaReq as Request, vers1};
@@ -74,13 +74,13 @@
 //! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C with CPU instructions |
 //! | `capture`   | no      | pcap files of iWARP: `RPCRDMA_PCAP` and `IwarpOptions::capture` |
 //! | `metrics`   | no      | metrics of clients and servers through the crate `metrics` |
-//! | `serde`     | no      | serde for the XDR types |
-//! | `arbitrary` | no      | arbitrary for the XDR types |
+//! | `serde`     | no      | the traits of the crate `serde` for the XDR types |
+//! | `arbitrary` | no      | the trait of the crate `arbitrary` for the XDR types |
 //!
 //! A separate crate, `rpcrdma-verbs`, supports RDMA devices.
 //!
-//! Without features, the crate is `no_std` with `alloc`: the codec, the wire formats and the protocol
-//! engines.
+//! Without features, the crate is `no_std` with `alloc`, and contains the codec, the wire formats and the
+//! protocol engines.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

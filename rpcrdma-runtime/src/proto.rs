@@ -1,9 +1,9 @@
 //! The protocol engines: state machines without I/O and without a clock.
 //!
-//! An engine is a value: it emits actions ([`work::Action`]) and consumes completions ([`work::Completion`]).
-//! It does not depend on the provider that performs the actions or on their timing. The caller passes in the
-//! time where it matters ([`time::Time`]).
-// Lengths come from peers.
+//! The RPC-over-RDMA engines ([`rdma`]) emit actions ([`work::Action`]) and consume completions
+//! ([`work::Completion`]). They do not depend on the provider that performs the actions, or on its timing.
+//! The caller passes in the time where it matters ([`time::Time`]).
+// Peers supply lengths and offsets, so unchecked indexing and arithmetic are denied.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 pub mod call;

@@ -26,14 +26,14 @@ pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 
-/// Connects to one server. A client calls its connector again after a connection is lost.
+/// Connects to one server. A client calls its connector for each connection, including reconnections.
 ///
-/// A closure that returns the future of a connection is also a connector.
+/// A closure that returns a future of a connection is also a connector.
 pub trait Connector: Send + Sync + 'static {
-    /// The type of its connections.
+    /// The type of the connections.
     type Connection: Connection + 'static;
 
-    /// Makes one connection.
+    /// Establishes one connection.
     fn connect(
         &self,
         local: &LocalParameters,
@@ -84,7 +84,8 @@ pub trait IncomingConnection: Send + 'static {
     /// Returns the peer's address.
     fn peer(&self) -> SocketAddr;
 
-    /// Accepts the connection. The server runs this on a separate task, so that a slow peer delays no others.
+    /// Accepts the connection. The server runs this method on a separate task, so a slow peer does not delay
+    /// other peers.
     fn accept(
         self,
         local: &LocalParameters,
@@ -120,8 +121,8 @@ pub trait Connection: Send {
     /// Starts an action without blocking. [`Completion::Closed`] reports a failure of the connection.
     fn submit(&mut self, action: Action);
 
-    /// Polls for the next completion. Polling also sends and receives, so that blocked output does not stop
-    /// input. After [`Completion::Closed`], the method returns [`Poll::Pending`] forever.
+    /// Polls for the next completion. Polling also sends and receives, so blocked output does not stop input.
+    /// After [`Completion::Closed`], the method always returns [`Poll::Pending`].
     fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion>;
 
     /// Returns the next completion that is already known, if any, without checking for new input.
@@ -130,8 +131,8 @@ pub trait Connection: Send {
     }
 
     /// Sends as much as possible without waiting. Returns true if nothing is left to do until input
-    /// arrives. If it returns false, the caller must wake the task that polls the connection. By default,
-    /// that task does all sending.
+    /// arrives. If the method returns false, the caller must wake the task that polls the connection. By
+    /// default, that task does all sending.
     fn try_flush(&mut self) -> bool {
         false
     }

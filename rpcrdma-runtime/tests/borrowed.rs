@@ -1,4 +1,5 @@
-//! Borrowed values have the same encoding as owned values. Decoding them copies and allocates nothing.
+//! Borrowed values have the same encoding as owned values. Decoding a borrowed value copies no data and
+//! allocates no memory.
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 

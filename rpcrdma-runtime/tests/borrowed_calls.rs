@@ -60,7 +60,8 @@ impl borrowed::BorrowedProcedure for BorrowedNames {
     }
 }
 
-/// A procedure that returns the length of a blob's data. The caller owns the data, so it uses a Read chunk.
+/// A procedure that returns the length of a blob's data. The client owns the data, and sends it in a Read
+/// chunk.
 struct Measure;
 
 impl Procedure for Measure {
@@ -144,7 +145,7 @@ async fn borrowing_and_owning_programs_interoperate() {
         let client = Client::connect(address).await.unwrap();
         call_all(&client).await;
         if lent {
-            // The data arrives in a chunk and is reinserted.
+            // The data arrives in a chunk and is reinserted into the stream.
             let owned = blob(5, 100_003);
             assert_eq!(Caller::<Echo>::call::<Measure>(&client, &owned).await.unwrap(), 100_003);
         }

@@ -1,4 +1,4 @@
-//! The contents of a capture, and the outcome of calls if the capture cannot be written.
+//! The contents of a capture, and the errors if the capture file cannot be written.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
@@ -17,7 +17,7 @@ use rpcrdma_runtime::{ClientOptions, ServeError, ServerOptions};
 
 use echo::{Echo, EchoBlob, EchoServer, blob};
 
-/// One direction of a connection, reassembled.
+/// One reassembled direction of a connection.
 #[derive(Debug, Default)]
 struct Stream {
     started: Option<u32>,
@@ -25,7 +25,7 @@ struct Stream {
     ended: bool,
 }
 
-/// Returns the directions of every connection by endpoints. A direction must not have a gap.
+/// Returns both directions of every connection, by their endpoints. A direction must not have a gap.
 fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
     let mut streams = BTreeMap::<_, Stream>::new();
     let mut rest = &capture[24..];

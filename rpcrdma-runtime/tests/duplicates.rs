@@ -43,7 +43,7 @@ struct Args {
     data: Opaque,
 }
 
-/// The number of executions, and the requested amount of data.
+/// The number of executions, and the requested data.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Res {
     count: u32,
@@ -53,21 +53,21 @@ struct Res {
 }
 
 const COUNT: u32 = 1;
-/// Fails with SYSTEM_ERR, after counting.
+/// Counts the call, and fails with SYSTEM_ERR.
 const FAIL: u32 = 2;
-/// Panics, after counting.
+/// Counts the call, and panics.
 const PANIC: u32 = 3;
-/// Waits for the gate, after counting.
+/// Counts the call, and waits for the gate.
 const GATE: u32 = 4;
 
-/// Gets a client for backward calls from its context.
+/// Counts the call, and gets a client for backward calls from the context.
 const BACK: u32 = 5;
 
 #[derive(Clone, Default)]
 struct Counter {
     runs: Arc<AtomicU32>,
     gate: Arc<Gate>,
-    /// The task in which each successful call ended.
+    /// The task on which each successful call ended.
     tasks: Arc<Mutex<Vec<task::Id>>>,
 }
 
@@ -347,7 +347,7 @@ async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions()
     let mut third = fixture.peer().await;
     second.submit(1, GATE, &slow, 1024);
     third.submit(1, GATE, &slow, 1024);
-    // Let the retransmissions arrive while the call runs. Later retransmissions would get the cached reply.
+    // Lets the retransmissions arrive while the call runs. Later retransmissions would get the cached reply.
     for peer in [&mut second, &mut third] {
         tokio::select! {
             event = peer.event() => panic!("{event:?}"),

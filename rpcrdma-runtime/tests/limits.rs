@@ -1,7 +1,7 @@
-//! Limits of clients and servers over real connections: values at a limit pass, values beyond it wait or
-//! fail. Other limits are tested elsewhere: messages in `codec_rpcrdma.rs`, fetched bytes in
-//! `engine_responder.rs` and the duplicate-request cache in `engine_duplicates.rs` of the workspace's tests;
-//! queued calls and connections in `stats.rs` and `loopback.rs` of this crate.
+//! Limits of clients and servers over real connections: values at a limit pass, and values beyond a limit
+//! wait or fail. Other files of this directory cover queued calls (`stats.rs`) and connections
+//! (`loopback.rs`). The workspace's tests cover messages (`codec_rpcrdma.rs`), fetched bytes
+//! (`engine_responder.rs`) and the duplicate-request cache (`engine_duplicates.rs`).
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod gate;
@@ -91,7 +91,8 @@ async fn wait_for_calls(gate: &GateServer, calls: u32) {
     timeout(WAIT, waiting).await.unwrap();
 }
 
-/// Checks that two of three calls reach the gate, and that the third arrives when one of them has passed.
+/// Checks that two of three calls reach the gate, and that the third call arrives once another call has
+/// passed.
 async fn two_at_once(
     gate: &GateServer,
     client: impl Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static,
@@ -209,7 +210,7 @@ async fn connected(stats: &ServerStats, connections: u64) {
     timeout(WAIT, waiting).await.unwrap();
 }
 
-/// The limit exceeds the idle limit of clients, so usually the client closes first.
+/// The limit exceeds the idle limit of clients, so usually the client closes the connection.
 #[test]
 fn servers_close_connections_that_are_idle_for_six_minutes() {
     let minutes = Duration::from_secs(6 * 60);
@@ -240,7 +241,7 @@ async fn an_idle_connection_is_closed() {
     connected(&stats, 0).await;
 }
 
-/// Replies to each call with 16 MiB, more than the buffers of a socket hold.
+/// Replies to each call with 16 MiB, more than the buffers of a socket can store.
 struct Long;
 
 const LONG: u32 = 16 << 20;
@@ -270,7 +271,7 @@ impl Service for Long {
 
 const IDLE: Duration = Duration::from_millis(200);
 
-/// Starts a server of [`Long`]. Returns a connection to the server, and a call as a record.
+/// Starts a server of [`Long`]. Returns a connection to the server, and a record that contains a call.
 async fn serve_long() -> (tokio::net::TcpStream, Vec<u8>) {
     let options = TcpServerOptions { idle: Some(IDLE), ..TcpServerOptions::default() };
     let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().service(Long);
@@ -295,7 +296,7 @@ async fn receive_long(mut socket: tokio::net::TcpStream) {
 #[tokio::test]
 async fn a_connection_that_receives_a_call_over_tcp_is_active() {
     let (mut socket, call) = serve_long().await;
-    // Without a whole record mark, the length of the record is unknown.
+    // Without a complete record mark, the length of the record is unknown.
     for part in [&call[..2], &call[2..20], &call[20..]] {
         socket.write_all(part).await.unwrap();
         sleep(IDLE * 3).await;

@@ -1,5 +1,5 @@
-//! Calls and results above the default limits: a server admits what its programs allow, within its memory
-//! budget.
+//! Calls and results above the default limits: a server accepts the longest calls of its programs, within its
+//! memory budget.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 use std::future::Future;
@@ -15,7 +15,7 @@ use rpcrdma_runtime::{
     TcpClientOptions, TcpOptions, TcpServer,
 };
 
-/// Twice the default limit.
+/// Twice the default limit of 8 MiB, in bytes.
 const BOUND: u32 = 16 << 20;
 
 #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -85,7 +85,7 @@ impl Service for Scanner {
     }
 }
 
-/// Serves over both transports and returns their addresses.
+/// Starts a server over both transports, and returns its addresses.
 async fn serve(memory: u64) -> Vec<SocketAddr> {
     let options = ServerOptions { memory: MemoryBudget::new(memory), ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Uncached(Scanner::Direct));
@@ -150,7 +150,7 @@ fn is_turn(target: &CallTarget) -> bool {
     (target.program, target.procedure) == ("SCAN", "TURN")
 }
 
-/// TURN with a bound of its reply that exceeds the maximum size of a chunk.
+/// TURN with a reply bound that exceeds the maximum size of a chunk.
 struct Endless;
 
 impl Procedure for Endless {

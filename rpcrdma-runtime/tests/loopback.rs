@@ -77,7 +77,7 @@ async fn sizes_around_every_threshold_round_trip() {
     let traffic = fixture.last();
     assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 1_048_579));
     assert_eq!((traffic.write_chunks, traffic.write_bytes), (1, 1_048_579));
-    // Try all lengths of whole words, so that each direction has a message of exactly the threshold.
+    // Tries all lengths of whole words, so that each direction has a message of exactly the threshold.
     let mut longest = (0, 0);
     for len in (800..1000).step_by(4) {
         let sent = Names { names: vec!["n".repeat(len).as_str().into()] };
@@ -237,8 +237,7 @@ async fn without_reconnection_calls_fail_after_a_call_without_a_reply() {
     let fixture = start(ServerOptions::default(), client).await;
     let error = fixture.client.call::<EchoSleep>(&60_000).await.unwrap_err();
     assert!(matches!(error, CallError::Timeout(_)), "{error}");
-    // The first call held the only credit. The calls after it fail at once because the connection is
-    // closed.
+    // The first call held the only credit. Later calls fail at once because the connection is closed.
     let error = fixture.client.call::<EchoSleep>(&0).await.unwrap_err();
     assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
 }
@@ -323,7 +322,7 @@ async fn a_binding_recommends_an_inline_threshold() {
 }
 
 /// Returns an RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1) for data, with sequence number 7,
-/// this service and no context.
+/// the given service and an empty context handle.
 fn gss(service: u32) -> Credential {
     let body: Vec<u8> = [1, 0, 7, service, 0].into_iter().flat_map(u32::to_be_bytes).collect();
     Credential::Other { flavor: GSS, body: body.into() }

@@ -78,7 +78,7 @@ fn call(xid: u32, program: u32, procedure: u32) -> Vec<u8> {
     [&mark.to_be_bytes()[..], call.as_slice()].concat()
 }
 
-/// Waits until the use of the budget no longer changes.
+/// Waits until the number of used bytes no longer changes, and returns this number.
 async fn wait_until_stable(memory: &MemoryBudget) -> u64 {
     let mut before = u64::MAX;
     while before != memory.used() {

@@ -1,5 +1,5 @@
-//! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them. The metrics of
-//! a server that `nfs3d` renders are tested in `nfs/tests/configured.rs`.
+//! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them. The metrics
+//! that `nfs3d` renders are tested in `nfs/tests/configured.rs`.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
@@ -74,7 +74,7 @@ impl Metrics {
         self.0.lock().unwrap().entry(format!("{}{labels}", key.name())).or_default().clone()
     }
 
-    /// Returns the metrics whose names start with `start`, without zeros.
+    /// Returns the metrics whose names start with `start`, except metrics with the value 0.
     fn of(&self, start: &str) -> Vec<(String, f64)> {
         let metrics = self.0.lock().unwrap();
         let named = metrics.iter().filter_map(|(name, metric)| {

@@ -10,8 +10,8 @@ use rpcrdma_runtime::xdr::{Sink, Writer, Xdr, XdrString, encoded_len, from_bytes
 
 use plain::Plain;
 
-/// Declares a struct for each name. Each struct contains the next in place, and the last contains a value of
-/// this type.
+/// Declares a struct for each name. Each struct contains the next struct in place. The last struct contains a
+/// value of the type `$last`.
 macro_rules! nested {
     ($(#[$mark:meta])? $last:ty: $name:ident) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -31,7 +31,7 @@ macro_rules! nested {
     };
 }
 
-/// Creates a value of the first of these structs. `level` is its level.
+/// Creates a value of the first named struct. `$level` is the level of this struct.
 macro_rules! value {
     ($level:expr, $last:expr, $module:ident: $name:ident) => {
         $module::$name { level: $level, next: $last }

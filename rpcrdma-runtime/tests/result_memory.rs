@@ -77,7 +77,7 @@ async fn supplied_memory_receives_a_copy_over_tcp() {
     check_results(&client, place).await;
 }
 
-/// The second of two concurrent calls fails and does not affect the first.
+/// The second of two concurrent calls fails and does not affect the first call.
 #[tokio::test]
 async fn one_call_at_a_time_uses_the_memory() {
     let (memory, place) = memory(LEN);

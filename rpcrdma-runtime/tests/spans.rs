@@ -67,8 +67,8 @@ impl Log {
     }
 }
 
-/// Starts a server over RDMA, and over TCP with a limit of 5,000 octets for each record. Returns its
-/// addresses.
+/// Starts a server over RDMA, and over TCP with a limit of 5,000 octets for each record. Returns the server's
+/// addresses and task.
 async fn serve_both() -> (Vec<SocketAddr>, JoinHandle<Result<(), ServeError>>) {
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
     let small = TcpOptions { max_record: 5000, ..TcpOptions::default() };
@@ -192,7 +192,7 @@ impl Service for Ask {
     }
 }
 
-/// A client over RDMA logs why the server gets no reply to a backward call.
+/// A client over RDMA logs why the server gets no result of a backward call.
 #[tokio::test]
 async fn a_warning_explains_a_backward_reply_that_does_not_fit() {
     let log = log();

@@ -77,7 +77,7 @@ async fn both_peers_count_the_same_traffic_by_kind() {
     let remote = seen.iter().filter(|call| call.remote_invalidation).count();
     assert_eq!(counted.remote_invalidations, remote as u64);
     let server = stats.snapshot();
-    assert_eq!(server.traffic, counted, "the server counts the same as the client");
+    assert_eq!(server.traffic, counted, "the server counts the same traffic as the client");
     assert_eq!(server.rpc, rpc(|rpc| rpc.success = 6));
     assert_eq!((server.connected, server.connections.made, server.refusals.sum()), (1, 1, 0));
     assert_eq!(server.duplicates.tracked, 6);
@@ -109,8 +109,8 @@ async fn failures_are_counted_by_their_reason() {
     assert_eq!(client.stats().failures, failures(|failed| failed.rejected = 1));
     assert_eq!(stats.snapshot().rpc, rpc(|rpc| rpc.auth_error = 1));
     let client = connect(address, ClientOptions::default()).await;
-    assert!(client.call::<EchoSleep>(&13).await.is_err(), "its handler panics");
-    assert!(client.call::<EchoSleep>(&14).await.is_err(), "and before it waits for anything");
+    assert!(client.call::<EchoSleep>(&13).await.is_err(), "the handler panics after it waits");
+    assert!(client.call::<EchoSleep>(&14).await.is_err(), "the handler panics before it waits");
     assert!(
         tokio::time::timeout(Duration::from_millis(20), client.call::<EchoSleep>(&60_000)).await.is_err()
     );
@@ -250,7 +250,7 @@ async fn rejections_are_counted_by_rule() {
         connection.submit(Action::Send { token: Token(1), message: vec![message], invalidate: None });
         *count(&mut expected) += 1;
     }
-    // The server replies to all messages except the discarded one.
+    // The server replies to all messages except the discarded message.
     let mut answers = 0;
     while answers < expected.sum() - 1 {
         let completion = poll_fn(|cx| connection.poll_completion(cx)).await;

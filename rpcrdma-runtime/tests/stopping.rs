@@ -1,4 +1,4 @@
-//! A stopping server: running calls complete, new ones are rejected, and no peer delays the stop.
+//! A stopping server: running calls complete, new calls are rejected, and no peer delays the stop.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod gate;
@@ -20,7 +20,8 @@ use gate::{GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Returns a client, its server over a connection in memory, and the server's task.
+/// Starts a server of a [`GateServer`] over an in-memory connection. Returns a client, the service and the
+/// server's task.
 fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::JoinHandle<()>) {
     let gate = GateServer::new(false);
     let mut services = Services::new();
@@ -85,7 +86,8 @@ async fn a_silent_peer_does_not_delay_the_stop() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(server.run(async { drop(stopped.await) }));
     let silent = tokio::net::TcpStream::connect(address).await.unwrap();
-    // This connection is queued behind the silent one. Its refusal shows that the server has accepted both.
+    // This connection is queued behind the silent connection. Its refusal shows that the server has accepted
+    // both connections.
     let other = tokio::net::TcpStream::connect(address).await.unwrap();
     other.writable().await.unwrap();
     assert!(other.try_write(b"not MPA").is_ok());

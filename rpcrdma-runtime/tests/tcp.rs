@@ -78,7 +78,7 @@ async fn read_record(socket: &mut TcpStream) -> Vec<u8> {
     record
 }
 
-/// Returns true if the peer closes in time without sending more.
+/// Returns true if the peer closes the connection within 10 s and sends no more data.
 async fn is_closed(socket: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest));
@@ -239,7 +239,7 @@ async fn a_client_that_never_reads_is_disconnected() {
         let mut sent = 0;
         while socket.write_all(&call).await.is_ok() {
             sent += 1;
-            assert!(sent < 200, "the server reads calls without end");
+            assert!(sent < 200, "the server did not stop reading");
         }
     };
     tokio::time::timeout(Duration::from_secs(20), sending).await.unwrap();

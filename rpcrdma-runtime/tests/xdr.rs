@@ -191,7 +191,7 @@ fn short_strings_are_stored_inline_and_long_ones_share_the_message() {
         assert_eq!(from_bytes::<XdrString<64>>(&last).unwrap(), text);
         assert_eq!(&to_bytes(&read).unwrap(), &last);
     }
-    assert_eq!(size_of::<XdrString>(), size_of::<Bytes>(), "an inline string is no larger");
+    assert_eq!(size_of::<XdrString>(), size_of::<Bytes>(), "inline strings need no additional space");
 }
 
 #[test]
@@ -560,7 +560,7 @@ fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
 
 #[test]
 fn empty_elements_are_counted_across_the_message() {
-    // The message has 404 bytes. Each array alone claims at most as many elements as there are bytes left.
+    // The message has 404 bytes. Each array alone claims no more elements than the number of remaining bytes.
     let claims = |each: u32, how_many: u32| {
         words([100].into_iter().chain((0..100).map(|index| if index < how_many { each } else { 0 })))
     };
@@ -570,7 +570,8 @@ fn empty_elements_are_counted_across_the_message() {
     let error = from_slice::<Vec<Nothings>>(&claims(101, 5)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLong { len: 101, max: 0 });
     assert_eq!(error.to_string(), "at [4].of_them, byte 24: a length of 101 exceeds the bound of 0");
-    // An array may not claim more elements than there are bytes left, even if earlier arrays claimed few.
+    // An array may not claim more elements than the number of remaining bytes, even if earlier arrays claimed
+    // few elements.
     assert!(from_slice::<Vec<Nothings>>(&words([2, 1, 0])).is_ok());
     assert_eq!(kind(from_slice::<Vec<Nothings>>(&words([2, 0, 1]))), ErrorKind::TooLong { len: 1, max: 0 });
 }

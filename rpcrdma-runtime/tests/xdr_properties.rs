@@ -270,7 +270,7 @@ proptest! {
         let bound = <Compound as rpcrdma_runtime::xdr::Layout>::HELD.largest.bound().unwrap();
         prop_assert!(message.items.iter().all(|item| item.data.len() as u64 <= bound));
         if padded {
-            // A requester may include the padding in the chunk; its contents are ignored.
+            // A requester may include the padding in the chunk; the content of the padding is ignored.
             for item in &mut message.items {
                 let mut data = item.data.to_vec();
                 data.resize(data.len().next_multiple_of(4), 0xee);

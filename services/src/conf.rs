@@ -91,8 +91,8 @@ impl vers1::Handler for Configuration {
 /// [`configure_by`]. The flavor must be adequate for the network (RFC 5666 section 11).
 ///
 /// # Errors
-/// Returns [`CallError`] if the call fails, for example if the server lacks the program. After an error, the
-/// limits from the handshake remain in effect.
+/// Returns [`CallError`] if the call fails, for example if the server does not provide the program. After an
+/// error, the limits from the handshake remain in effect.
 pub async fn configure(client: &Client) -> Result<PeerLimits, CallError> {
     configure_by(client, client.clone()).await
 }

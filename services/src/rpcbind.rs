@@ -26,8 +26,8 @@
 //! ```
 //!
 //! Lookups on another machine use TCP. An rpcbind accepts registrations only from its own machine. Linux's
-//! rpcbind, unless started with `-i`, accepts them only over its local socket, which [`Rpcbind::local`]
-//! finds.
+//! rpcbind, unless started with `-i`, accepts registrations only over its local socket, which
+//! [`Rpcbind::local`] finds.
 
 mod address;
 mod error;
@@ -177,7 +177,8 @@ impl Rpcbind {
         Rpcbind { transport: Transport::Tcp(client), owner: String::new() }
     }
 
-    /// Sets the owner of registrations. Most rpcbinds determine the owner themselves and ignore this value.
+    /// Sets the owner of registrations. Most rpcbind implementations determine the owner themselves and
+    /// ignore this value.
     #[must_use]
     pub fn owned_by(self, owner: impl Into<String>) -> Self {
         Rpcbind { owner: owner.into(), ..self }
@@ -186,8 +187,8 @@ impl Rpcbind {
     /// Looks up the address of a program version for a transport. Returns `None` if the version is not
     /// registered.
     ///
-    /// If the registered IP address is unspecified, the result contains rpcbind's IP address instead, if that
-    /// belongs to the same address family.
+    /// If the registered IP address is unspecified, the result contains rpcbind's IP address, provided that
+    /// the two addresses have the same family.
     ///
     /// # Errors
     /// Returns [`RpcbindError::Call`] if the call fails, and [`RpcbindError::BadAddress`] if the address in
@@ -228,8 +229,8 @@ impl Rpcbind {
         Ok(registered)
     }
 
-    /// Like [`Rpcbind::register`], but replaces existing registrations. These may belong to a server that
-    /// crashed or to one that still runs.
+    /// Like [`Rpcbind::register`], but replaces existing registrations. The replaced registrations may belong
+    /// to a server that crashed or that still runs.
     ///
     /// # Errors
     /// See [`Rpcbind::register`].

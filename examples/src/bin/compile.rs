@@ -2,7 +2,7 @@
 //! `cargo run -p rpcrdma-examples --bin compile specs/rpc.txt`.
 //!
 //! Several documents are compiled together; a `.ddp.toml` file is a binding. Most users call the compiler
-//! from build.rs instead.
+//! from `build.rs` instead.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,7 +19,6 @@ fn main() -> anyhow::Result<ExitCode> {
     anyhow::ensure!(sources.iter().next().is_some(), "usage: compile DOCUMENT...");
 
     let generated = rpcrdma_xdrgen::generate(&sources, &Options::module("protocol"));
-    // Warnings and errors point into the document.
     write!(std::io::stderr(), "{}", diag::plain(&generated.diagnostics, &sources))?;
     if generated.has_errors() {
         return Ok(ExitCode::FAILURE);

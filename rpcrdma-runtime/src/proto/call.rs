@@ -10,7 +10,7 @@ use crate::proto::work::CloseReason;
 use crate::xdr::{Message, Received};
 
 /// Identifies a call by the XID of its message and a count that distinguishes calls with the same XID. Later
-/// calls compare greater.
+/// calls compare greater until the count wraps around at 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
@@ -33,11 +33,11 @@ impl CallId {
 /// An event of a requester.
 #[derive(Debug)]
 pub enum RequesterEvent {
-    /// A call completed. All memory that it advertised is fenced.
+    /// A call completed. All memory that the call advertised is fenced.
     Done {
         /// The completed call.
         call: CallId,
-        /// Its outcome.
+        /// The outcome of the call.
         outcome: Result<IncomingReply, TransportError>,
     },
     /// The connection is closed. All calls have already completed.

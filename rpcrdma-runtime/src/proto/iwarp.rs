@@ -1,4 +1,4 @@
-//! An iWARP stream as a state machine: RDMAP, DDP and MPA after the MPA frames.
+//! An iWARP stream as a state machine (RDMAP, DDP and MPA), and the negotiation of its parameters.
 //!
 //! A [`Stream`] processes octets of the TCP stream and [`Action`](super::work::Action)s. It returns octets to
 //! send and [`Completion`](super::work::Completion)s. It has no socket, no clock and no source of randomness
@@ -45,7 +45,7 @@ pub struct StreamConfig {
     /// Whether the peer requires markers in sent FPDUs.
     pub markers_out: bool,
     /// Maximum number of outstanding local RDMA Reads (the local ORD). Any further Read waits and blocks all
-    /// later work.
+    /// later work. At 0, submitting a Read ends the stream.
     pub ord: u32,
     /// Maximum number of outstanding RDMA Reads of the peer (the local IRD). Any further Read ends the
     /// stream.

@@ -7,16 +7,16 @@ use bytes::Bytes;
 use super::program::CallContext;
 use super::rpc::gss::GssCaller;
 
-/// The owner of a server's resources: connections, memory, blocking work, cached replies, and calls that
-/// ended a connection. Owners share these resources fairly.
+/// The owner of a server's resources: connections, memory, blocking work, cached replies, and calls that may
+/// have ended a connection. Owners share these resources fairly.
 ///
-/// The owner is the IPv4 address or the 64-bit prefix of the IPv6 address, since one host can use every
-/// address of its prefix. The owner of an RPCSEC_GSS call is its authenticated caller, at any address. All
-/// peers without an address have the same owner.
+/// The owner is the peer's IPv4 address, or the 64-bit prefix of its IPv6 address, since one host can use
+/// every address of its prefix. The owner of an RPCSEC_GSS call is its authenticated caller, at any address.
+/// All peers without an address have the same owner.
 ///
-/// A server knows the caller only once it has the RPC header. Connections, memory, and calls that ended a
-/// connection need an owner before that, so this owner is always an address ([`Owner::of_peer`]). Blocking
-/// work and cached replies have the owner of their call ([`Owner::of_call`]).
+/// A server learns the caller from the RPC header. Connections, memory, and calls that may have ended a
+/// connection need an owner earlier, so this owner is always an address ([`Owner::of_peer`]). Blocking work
+/// and cached replies have the owner of their call ([`Owner::of_call`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// An IPv4 address, or an IPv6 address whose low 64 bits are zero.

@@ -33,30 +33,30 @@ pub trait Program: 'static {
     /// The program's name in its document, or the version's name if the implementation gives none.
     const PROGRAM_NAME: &'static str = Self::NAME;
     /// The number and name of each procedure, in the document's order. Calls of other procedures do not
-    /// compile. The check is part of a call: a program that is only served, and never called, is not checked.
+    /// compile. Only calls are checked, so the compiler does not check a program that is only served.
     const PROCEDURES: &'static [(u32, &'static str)];
 }
 
-/// A program version with an Upper-Layer Binding (RFC 8166 section 6), including a binding without eligible
-/// items.
+/// A program version with an Upper-Layer Binding (RFC 8166 section 6). A binding may have no eligible items.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no Upper-Layer Binding, so it cannot be called over RPC-over-RDMA",
     label = "no binding",
     note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and pass it to rpcrdma-xdrgen with the document (RFC 8166 section 6); a `BackwardOnly` program is called by the server"
 )]
 pub trait Binding: Program {
-    /// The port assigned to its RPC-over-RDMA service, if any. Code that uses port 0 does not compile.
+    /// The port assigned to the program's RPC-over-RDMA service, if any. With port 0, a client's call and
+    /// [`Config::of`](crate::proto::rdma::Config::of) do not compile.
     const PORT: Option<u16>;
     /// The netids under which the service is registered (RFC 8166 section 5): `rdma`, `rdma6` or both.
     const NETIDS: &'static [&'static str];
     /// The recommended inline threshold for both directions, in bytes: a multiple of 1,024 up to 262,144.
-    /// [`Config::of`](crate::proto::rdma::Config::of) proposes it to the peer.
+    /// [`Config::of`](crate::proto::rdma::Config::of) proposes this threshold to the peer.
     const INLINE_THRESHOLD: Option<u32> = None;
 }
 
 /// A program version that is called only in the backward direction, by the server (RFC 8167). Its messages
-/// have no chunks, so none of their items are eligible. Such a version cannot also be a [`Binding`], so the
-/// connecting client cannot call it. `#[xdr(backward)]` on a message type enforces these rules.
+/// have no chunks, so none of their items are eligible: `#[xdr(backward)]` on a message type enforces this
+/// rule. Such a version cannot also be a [`Binding`], so the connecting client cannot call it.
 ///
 /// A program version also implements [`Directed`], which allows only one direction:
 ///
@@ -101,7 +101,7 @@ pub enum Backward {}
 
 /// Implemented by [`Backward`] only.
 #[diagnostic::on_unimplemented(
-    message = "a program version cannot be a `Binding` and `BackwardOnly`",
+    message = "a program version cannot be both a `Binding` and `BackwardOnly`",
     label = "its direction is `{Self}`",
     note = "if only the server calls it (RFC 8167), remove `Binding` and write `type Direction = Backward` in an `impl Directed`; if the client calls it, remove `BackwardOnly`"
 )]
@@ -126,9 +126,9 @@ pub trait Procedure: 'static {
     const NUMBER: u32;
     /// The procedure's name in the document.
     const NAME: &'static str;
-    /// The maximum size of every reply. The default is the bound of the result type; a binding writes bounds
-    /// where the XDR has none (RFC 8166 section 6.2). A bound below that of the result type does not compile
-    /// where the procedure is called.
+    /// The maximum size of every reply. The default is the bound of the result type; a binding specifies
+    /// bounds that the XDR lacks (RFC 8166 section 6.2). If the bound of the result type fits a chunk, a
+    /// smaller `MAX_REPLY` does not compile where the procedure is called.
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res>();
     /// Whether results may contain more eligible items than a call offers Write chunks (at most 16). Further
     /// items stay in the stream of the reply. If false, such a result type does not compile where the
@@ -153,7 +153,7 @@ pub struct ReplyBounds {
     pub reduced: Size,
     /// The largest eligible item, without padding.
     pub item: Size,
-    /// The maximum number of eligible items. A call offers as many Write chunks, but at most 16.
+    /// The maximum number of eligible items. A call offers at most this many Write chunks, and at most 16.
     pub items: Size,
 }
 
@@ -191,7 +191,8 @@ impl ReplyBounds {
         ReplyBounds { reduced, whole, ..self }
     }
 
-    /// Limits the size of the whole result, and thus of each eligible item and of the rest.
+    /// Limits the size of the whole result, and thus of each eligible item and of the result without its
+    /// eligible items.
     #[must_use]
     pub const fn with_whole(self, whole: u64) -> Self {
         let whole = self.whole.min(Size::Bounded(whole));
@@ -222,7 +223,7 @@ pub trait Caller<P: Program>: CallTransport {
 /// The procedure, the credential and the origin of a call.
 #[derive(Clone, Debug)]
 pub struct CallContext {
-    /// The call's transaction id.
+    /// The call's XID.
     pub xid: u32,
     /// Program number.
     pub program: u32,
@@ -239,7 +240,7 @@ pub struct CallContext {
 }
 
 impl CallContext {
-    /// Moves the credential out of the call.
+    /// Returns the context of a call. Moves the credential out of `call`.
     pub(crate) fn new(call: &mut RpcCall, origin: Origin) -> Self {
         let header = &mut call.header;
         CallContext {
@@ -263,25 +264,24 @@ pub trait Service: Send + Sync + 'static {
     fn version(&self) -> u32;
 
     /// Returns true if calls with credentials of this flavor are accepted, in addition to AUTH_NONE and
-    /// AUTH_SYS. The default accepts no other flavor: such calls fail with AUTH_ERROR. A server with
-    /// RPCSEC_GSS contexts does not call this method for RPCSEC_GSS.
+    /// AUTH_SYS. The default accepts no other flavor: such calls fail with AUTH_ERROR. A server with a
+    /// `GssServer` does not call this method for RPCSEC_GSS.
     fn accepts_flavor(&self, flavor: u32) -> bool {
         let _ = flavor;
         false
     }
 
-    /// Returns true if the duplicate-request cache stores the replies of this procedure, so that a
-    /// retransmitted call does not run again. The default is true. [`Uncached`] disables caching for a
-    /// service.
+    /// Returns true if the duplicate-request cache may cache the replies of this procedure and replay them to
+    /// retransmitted calls. The default is true. [`Uncached`] disables caching for a service.
     fn is_cached(&self, procedure: u32) -> bool {
         let _ = procedure;
         true
     }
 
     /// Returns the maximum length of a procedure's arguments, in bytes. A server accepts calls of this
-    /// length even if they exceed the default limits of its transports, but at most half of its memory
-    /// budget. A client over TCP accepts backward calls of this length, up to 24 MiB. The default is 0: only
-    /// the default limits apply.
+    /// length, up to half of its memory budget, even if they exceed the default limits of its transports. A
+    /// client over TCP accepts backward calls of this length, up to 24 MiB. The default is 0: only the
+    /// default limits apply.
     fn max_args(&self) -> u64 {
         0
     }

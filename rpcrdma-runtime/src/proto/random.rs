@@ -26,7 +26,7 @@ impl Rng {
         self.next_u64().checked_rem(bound).unwrap_or(0)
     }
 
-    /// Returns true with the probability `times / of`.
+    /// Returns true with probability `times / of`.
     pub fn chance(&mut self, times: u32, of: u32) -> bool {
         self.below(u64::from(of)) < u64::from(times)
     }

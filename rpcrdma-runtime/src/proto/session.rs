@@ -1,9 +1,9 @@
 //! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 5).
 //!
 //! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
-//! keeps every call until it completes. It requests connections, submits unanswered calls to the new
-//! connection, times out calls and closes idle connections. It does no I/O and has no clock. Its owner
-//! establishes the connections. The owner passes in the time with every event, and calls
+//! keeps every call until the call completes. The session requests connections, submits unanswered calls to
+//! the new connection, times out calls and closes idle connections. It does no I/O and has no clock. Its
+//! owner establishes the connections. The owner passes in the time with every event, and calls
 //! [`Session::handle_timeout`] at the time that [`Session::poll_timeout`] returned.
 //!
 //! A call is retransmitted on a new connection only, with the same XID and the same bytes. A new RDMA
@@ -58,7 +58,7 @@ pub enum SessionEvent {
     Done {
         /// The completed call.
         call: CallId,
-        /// Its outcome.
+        /// The outcome of the call.
         outcome: Result<IncomingReply, TransportError>,
     },
     /// The connection is closed and all its work is complete.
@@ -74,20 +74,20 @@ pub struct Counts {
     pub connections: u64,
     /// Attempts to connect that failed.
     pub failed_attempts: u64,
-    /// Calls that were retransmitted on a new connection.
+    /// Retransmissions of calls on a new connection.
     pub retransmissions: u64,
     /// Calls that timed out.
     pub timeouts: u64,
 }
 
-/// An unanswered call, or an abandoned call whose resources the connection may still hold.
+/// An unanswered call, or an abandoned or timed-out call whose resources the connection may still hold.
 #[derive(Debug)]
 struct CallEntry {
     id: CallId,
     /// `None` once the call is abandoned or timed out.
     call: Option<SessionCall>,
     timeout: Duration,
-    /// Whether the call was submitted to the current connection.
+    /// Whether the call is in progress on the current connection.
     on_connection: bool,
     /// The number of closed connections on which the call was sent.
     sends: u32,
@@ -115,7 +115,7 @@ impl CallEntry {
 
 #[derive(Debug)]
 enum State<R> {
-    /// No connection, and none is needed.
+    /// No connection exists or is needed.
     Idle,
     /// A connection is needed. [`SessionEvent::Connect`] is pending.
     Requested,
@@ -123,8 +123,8 @@ enum State<R> {
     Connecting,
     /// A connection is needed. [`SessionEvent::Connect`] follows at the time `until`.
     BackingOff { until: Time },
-    /// Connected. `idle_since`: since when no call is unanswered. `answered`: the connection answered a call.
-    /// `lost`: calls ended without a reply.
+    /// Connected. `idle_since`: the time since which no call is unanswered. `answered`: the peer answered a
+    /// call on this connection. `lost`: the connection ended, or is closing, without a reply to some calls.
     Up { requester: R, idle_since: Option<Time>, answered: bool, lost: bool },
     /// The session ended.
     Ended,
@@ -144,11 +144,10 @@ pub struct Session<R> {
     /// The deadlines of calls, earliest first. The first deadline belongs to a call in the table; later
     /// deadlines may belong to completed calls.
     deadlines: VecDeque<(Time, CallId)>,
-    /// The value of `abandoned` that triggers a sweep, which removes calls without resources on the
-    /// connection.
+    /// The value of `abandoned` that triggers a sweep. A sweep removes abandoned and timed-out calls without
+    /// resources on the connection.
     sweep_at: usize,
-    /// When the peer last sent anything, the connection was established or the first unanswered call was
-    /// submitted, whichever is latest.
+    /// The start of the interval that [`Policy::max_silence`] limits.
     last_received: Time,
     /// The reason why the session accepts no more calls.
     closing: Option<CloseReason>,
@@ -160,7 +159,7 @@ const MIN_SWEEP: usize = 64;
 
 impl<R: SessionRequester> Session<R> {
     /// Creates a session without a connection. The first call requests a connection, unless the owner
-    /// supplies one earlier. The seed determines the random part of the backoff.
+    /// supplies a connection earlier. The seed determines the random part of the backoff.
     #[must_use]
     pub fn new(policy: Policy, seed: u64) -> Self {
         Session {
@@ -284,14 +283,15 @@ impl<R: SessionRequester> Session<R> {
         id
     }
 
-    /// Returns true if a call with this XID is outstanding or could still be answered.
+    /// Returns true if a call with this XID is unanswered, or abandoned while the connection may still hold
+    /// its resources.
     #[must_use]
     pub fn is_outstanding(&self, xid: u32) -> bool {
         self.calls.contains(xid)
     }
 
-    /// Abandons the call: no event follows. Its memory stays with the connection until the reply arrives, the
-    /// call times out or the connection ends.
+    /// Abandons the call: no event follows. The connection may keep the call's memory until the reply arrives
+    /// or the connection ends.
     pub fn cancel(&mut self, now: Time, call: CallId) {
         self.advance_time(now);
         let done =
@@ -322,8 +322,8 @@ impl<R: SessionRequester> Session<R> {
         self.update_state();
     }
 
-    /// Starts using a new connection. All unanswered calls are sent on it in the order of submission. Has no
-    /// effect if another connection exists or the session has ended.
+    /// Starts using a new connection. All unanswered calls are submitted to this connection, in their
+    /// original order. Has no effect if another connection exists or the session has ended.
     pub fn handle_connected(&mut self, now: Time, requester: R) {
         self.advance_time(now);
         if matches!(self.state, State::Up { .. } | State::Ended) {
@@ -338,7 +338,8 @@ impl<R: SessionRequester> Session<R> {
         self.process_events(now);
     }
 
-    /// Records a failed connection attempt and its reason.
+    /// Handles a failed connection attempt. At the limit of attempts, fails all unanswered calls. Schedules
+    /// the next attempt if the session still needs a connection. Ends a session that does not reconnect.
     pub fn handle_connect_failed(&mut self, now: Time, why: String) {
         self.advance_time(now);
         if !matches!(self.state, State::Connecting) {

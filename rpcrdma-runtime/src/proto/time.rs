@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-/// A moment, as the duration since an origin that the engine's owner chooses. The owner takes it from a
-/// monotonic clock or a simulation. An engine reads no clock.
+/// A moment, as the duration since an origin that the engine's owner chooses. The owner reads the time from a
+/// monotonic clock or a simulation. Engines do not read a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub Duration);
 

@@ -16,8 +16,8 @@ pub use crate::wire::rdma::Segment;
 pub struct Token(pub u64);
 
 /// Memory that is advertised to the peer. The memory moves to the provider by value and returns with
-/// [`Completion::RegisterFailed`], [`Completion::Invalidated`] or [`Completion::Closed`]. Until then, no
-/// local code can read a sink.
+/// [`Completion::RegisterFailed`], [`Completion::Invalidated`] or [`Completion::Closed`]. Until then, the
+/// engine cannot read a sink. [`Action::Abandon`] frees a sink early.
 #[derive(Debug)]
 pub enum Memory {
     /// Memory that the peer may only read (RDMA Read).
@@ -37,7 +37,7 @@ impl Memory {
         }
     }
 
-    /// Zeroes the unwritten part of a sink, for a provider that places data by address.
+    /// Extends a sink to its capacity with zeros, for a provider that places data by address.
     pub fn initialize(&mut self) {
         if let Memory::Sink(data) = self {
             data.resize(data.capacity(), 0);
@@ -51,7 +51,8 @@ impl Memory {
     }
 }
 
-/// A request from an engine to a provider. The provider preserves the order of requests.
+/// A request from an engine to a provider. The provider transmits Sends, RDMA Writes and RDMA Read Requests
+/// in the order of submission.
 #[derive(Debug)]
 pub enum Action {
     /// Post this many more Receives; each accepts one Send of at most the connection's receive size.
@@ -85,7 +86,7 @@ pub enum Action {
         handle: u32,
     },
     /// Fence a sink that the peer may still use: its memory is freed, and later writes of the peer are
-    /// dropped. The handle stays valid until [`Action::Invalidate`], which then returns no memory. This
+    /// dropped. The handle stays valid until [`Action::Invalidate`], which then returns empty memory. This
     /// action has no completion and requires `ConnectionInfo::local_fence`.
     Abandon {
         /// The handle of the sink.
@@ -152,7 +153,7 @@ impl RegionPart {
 #[derive(Debug)]
 pub enum Completion {
     /// Memory is registered with this segment. Messages that are submitted after this completion can
-    /// advertise it.
+    /// advertise the segment.
     Registered {
         /// The token of the [`Action::Register`].
         token: Token,
@@ -172,7 +173,7 @@ pub enum Completion {
         token: Token,
         /// The invalidated handle.
         handle: u32,
-        /// The memory.
+        /// The memory, which is empty if the sink was abandoned.
         memory: Memory,
     },
     /// A Send of the peer arrived and consumed one posted Receive.
@@ -191,7 +192,7 @@ pub enum Completion {
     ReadDone {
         /// The token of the [`Action::Read`].
         token: Token,
-        /// The complete region if this was its last Read, else empty.
+        /// The complete region if this was its last Read, otherwise empty data.
         data: Bytes,
     },
     /// An RDMA Write was sent and its buffer is free.
@@ -209,7 +210,7 @@ pub enum Completion {
     },
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
     /// The local peer closed the connection.
@@ -220,11 +221,11 @@ pub enum CloseReason {
     Violation(String),
     /// The peer sent a Terminate message (RFC 5040 section 4.8).
     Terminated {
-        /// 0 RDMAP, 1 DDP, 2 LLP.
+        /// The layer that detected the error: 0 for RDMAP, 1 for DDP, 2 for the LLP.
         layer: u8,
-        /// Error type within the layer.
+        /// The error type within the layer.
         etype: u8,
-        /// Error code within the type.
+        /// The error code within the type.
         code: u8,
     },
     /// The peer timed out. The text describes the timeout.

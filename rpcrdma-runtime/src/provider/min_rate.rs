@@ -9,7 +9,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// make progress: a stalled peer has a separate time limit.
 #[derive(Debug)]
 pub struct MinRate {
-    /// Octets per second.
+    /// The minimum rate, in octets per second.
     rate: u64,
     /// The progress at the start of the current window, and the time of that start.
     start: Option<(u64, Instant)>,
@@ -49,8 +49,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the second at which a peer that sends `octets` every `every` seconds is too slow. Returns
-    /// `None` if the peer is fast enough.
+    /// Returns the time in seconds at which a peer that sends `octets` every `every` seconds is too slow.
+    /// Returns `None` if the peer is fast enough.
     async fn missed(every: u64, octets: u64) -> Option<u64> {
         let mut rate = MinRate::new(1000);
         for time in 0..=100 / every {

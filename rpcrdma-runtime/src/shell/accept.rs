@@ -17,7 +17,7 @@ use super::stats::ConnectionCounts;
 use super::warnings::{Kind, Warnings};
 use super::{PeerFilter, ServeError, ServerStats};
 
-/// How a server accepts connections of any transport.
+/// The settings and the shared state with which a server accepts connections of any transport.
 pub(super) struct Listening {
     pub(super) slots: Slots,
     /// Maximum number of connections of one owner, for the log.
@@ -49,8 +49,7 @@ impl Listening {
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
-        // The future is kept while other branches run, because it may hold a connection that waits for a
-        // slot.
+        // The future is kept while other branches run, because it may own a connection that waits for a slot.
         let mut accepting = pin!(self.next(&accept, &address));
         let mut sweeps = self.idle.map(sweeps);
         let mut rechecks = self.peers.changes();
@@ -165,8 +164,8 @@ async fn tick(sweeps: &mut Option<Interval>) {
     }
 }
 
-/// Returns true if the next `accept` may succeed: the connection was lost before it was accepted, or a limit
-/// of the system or the process was reached.
+/// Returns true if the next `accept` may succeed, for example after the loss of one connection or at a limit
+/// on open files.
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | OutOfMemory)

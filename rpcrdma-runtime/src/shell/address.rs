@@ -5,9 +5,9 @@ use tokio::net::TcpListener;
 
 use crate::provider::addresses;
 
-/// A host and a port, to connect to or to bind: text such as `"host:7800"`, a socket address, or a pair such
-/// as `("host", 7800)`. All types of `std::net::ToSocketAddrs` implement this trait. Names are resolved for
-/// each connection. If there are several addresses, the first that works is used.
+/// A host and a port, to connect to or to bind: text such as `"host:7800"`, socket addresses, or a pair such
+/// as `("host", 7800)`. The standard library's types that implement `std::net::ToSocketAddrs` also implement
+/// this trait. Names are resolved for each connection. Of several addresses, the first that works is used.
 pub trait ToAddress {
     /// Returns the host and the port as text. An IPv6 address is in brackets. Several addresses are separated
     /// by commas.
@@ -69,7 +69,7 @@ impl<const LEN: usize> ToAddress for [SocketAddr; LEN] {
     }
 }
 
-/// Binds the first of these addresses that can be bound.
+/// Resolves an address, and binds the first result that can be bound.
 pub(super) async fn bind(address: &str) -> io::Result<TcpListener> {
     TcpListener::bind(&*addresses(address).await?).await
 }

@@ -1,5 +1,5 @@
-//! Compile-time checks of handwritten programs and bindings, in code that makes a call. rpcrdma-xdrgen
-//! reports the same mistakes in documents and bindings.
+//! Compile-time checks of handwritten programs and bindings, evaluated for each called procedure.
+//! rpcrdma-xdrgen reports the same mistakes in documents and bindings.
 
 use rpcrdma_layout::WRITE_CHUNKS;
 
@@ -39,7 +39,7 @@ const fn contains(mut procedures: &[(u32, &str)], wanted: u32) -> bool {
 }
 
 /// Returns true if no value of the type exceeds `bound`. Also returns true if the type is unbounded or its
-/// bound exceeds the maximum size of a chunk: any bound of the binding is then valid.
+/// bound exceeds the maximum size of a chunk. Any bound of the binding is then valid.
 const fn covers(bound: Size, of_type: Size) -> bool {
     bound.covers(of_type) || !of_type.fits(u32::MAX as u64)
 }

@@ -25,15 +25,16 @@ use crate::xdr::{BytesMut, Message, Received};
 
 /// A client of one server. Clones share its connection, and any number of tasks may call at once.
 ///
-/// The client can call every program that has an Upper-Layer Binding. Calls beyond the credits wait. Dropping
+/// The client can call any program that has an Upper-Layer Binding. Calls beyond the credits wait. Dropping
 /// a call's future abandons the call; its buffers stay with the connection until the peer cannot reach them.
 /// Dropping the last clone closes the connection.
 ///
 /// A connection ends when it is lost, stays idle for too long, or cannot release the resources of a timed-out
-/// call ([`CallError::Timeout`]). The client then reconnects as soon as it has calls, and retransmits the
-/// outstanding ones with the same XID. A server without a duplicate-request cache may execute such a call
-/// twice ([`Client::without_retransmission`]). [`ClientOptions::reconnect`] sets how the client reconnects.
-/// Each call has a deadline ([`ClientOptions::timeout`], [`Client::with_timeout`]).
+/// call ([`CallError::Timeout`]). By default, the client then reconnects as soon as it has calls, and
+/// retransmits the outstanding calls with the same XIDs. A server without a duplicate-request cache may
+/// execute a retransmitted call twice ([`Client::without_retransmission`]). [`ClientOptions::reconnect`] sets
+/// how the client reconnects. Each call has a deadline ([`ClientOptions::timeout`],
+/// [`Client::with_timeout`]).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -152,7 +153,7 @@ impl Client {
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
     /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
-    /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) contains that error. RPCSEC_GSS
+    /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may contain that error. RPCSEC_GSS
     /// calls with a sequence number are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
@@ -166,21 +167,21 @@ impl Client {
         Client { min_item, ..self.clone() }
     }
 
-    /// Returns a client on the same connection whose calls receive the first eligible item of their result in
-    /// this memory. An example is the data of a READ. Over RDMA, the memory is the sink. An item that arrives
-    /// inline is copied. Only one call at a time can use the memory, and only after the previous result is
-    /// dropped. Calls over RPCSEC_GSS cannot use it. Generated clients accept such a client like any other:
-    /// `Program::Client(client.with_result_memory(memory))`.
+    /// Returns a client on the same connection. Calls of the returned client receive the first eligible item
+    /// of their result, such as the data of a READ, in `memory`. Over RDMA, the memory is the sink. An item
+    /// that arrives inline is copied. Only one call at a time can use the memory, and only after the previous
+    /// result is dropped. Calls over RPCSEC_GSS cannot use the memory. Generated clients accept the returned
+    /// client: `Program::Client(client.with_result_memory(memory))`.
     ///
-    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, if the item may be
-    /// larger than the memory's capacity, if the memory is in use, or over RPCSEC_GSS.
+    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, or if the item may
+    /// be larger than the memory's capacity. A call also fails if the memory is in use, or over RPCSEC_GSS.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         Client { handle: self.handle.with_result_memory(memory), ..*self }
     }
 
-    /// Returns the limits negotiated on the current connection, or on the last one. Before the first
-    /// connection, returns the limits for a server that sends no private data.
+    /// Returns the limits negotiated on the current or last connection. Before the first connection, returns
+    /// the limits for a server that sends no private data.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         self.handle.session().peer().negotiated
@@ -193,15 +194,16 @@ impl Client {
         self.handle.session().peer().address
     }
 
-    /// Returns the number of connections made so far, including the current one.
+    /// Returns the number of connections made so far, including the current connection.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.handle.connections()
     }
 
-    /// Waits until more than `seen` connections were made and returns their number. Returns `None` if the
-    /// client is closed or cannot reconnect. A server keeps state per connection: a client that accepts
-    /// backward calls ([`ClientOptions::backward`]) must announce this to the server on each connection.
+    /// Waits until more than `seen` connections have been made, and returns the number of connections.
+    /// Returns `None` if the client is closed or cannot reconnect. A server keeps state per connection: a
+    /// client with backward programs ([`ClientOptions::backward`]) must announce the programs on each
+    /// connection.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
         self.handle.next_connection(seen).await
     }
@@ -219,19 +221,19 @@ impl Client {
         self.config.private_data.announced().send_size
     }
 
-    /// Returns the limits of the client itself, the counterpart of the server's limits in
-    /// [`Client::set_peer_limits`]. Before the first connection, the number of RDMA Reads is 0.
+    /// Returns the client's own limits. [`Client::set_peer_limits`] sets the server's limits. Before the
+    /// first connection, the number of RDMA Reads is 0.
     #[must_use]
     pub fn own_limits(&self) -> PeerLimits {
         let inline = self.config.private_data.announced().receive_size;
         PeerLimits { inline, reads: self.handle.session().peer().ird }
     }
 
-    /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. A call
-    /// longer than the server's inline limit is sent with Read chunks, or fails if the server performs no
-    /// RDMA Reads. `connection` is the number of the connection on which
-    /// the server announced its limits, as [`Client::connections`] counts. If that connection has ended, the
-    /// method does nothing. The next connection starts without such limits, so ask the server again.
+    /// Applies the limits that the server announced (RFC 5666 section 6.2) to calls, until the connection
+    /// ends. A call longer than the server's inline limit is sent with Read chunks, or fails if the server
+    /// performs no RDMA Reads. `connection` is the number of the connection on which the server announced its
+    /// limits, as [`Client::connections`] counts. If that connection has ended, the method does nothing. The
+    /// next connection starts without such limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

@@ -1,6 +1,6 @@
 //! A client's session and connection, shared by its callers and by the task that waits for the peer.
 //!
-//! Session and connection are behind one lock. A caller submits its call on its own task
+//! The session and the connection are behind one lock. A caller submits its call on its own task
 //! ([`Submit::submit`]), then waits for the reply. If no other call is unanswered, the caller also writes the
 //! call to the connection. Otherwise the caller wakes the [`Driver`], so calls that are made together share
 //! one write. A caller also wakes the driver to connect, to write remaining output, or to set an earlier
@@ -37,7 +37,7 @@ use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
 
-/// A connection of a client. The session stores its requester.
+/// A connection of a client. The session stores the requester of the connection.
 pub(super) trait Outbound: Send + Sized + 'static {
     type Requester: SessionRequester + Send;
 
@@ -55,7 +55,7 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// message from the peer.
     fn flush(&mut self, requester: &mut Self::Requester) -> bool;
 
-    /// Sends output and polls for messages. Returns ready if that made progress.
+    /// Sends output and polls for messages. Returns ready if the connection made progress.
     fn poll(&mut self, requester: &mut Self::Requester, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Returns the next backward call that may run.
@@ -75,7 +75,7 @@ pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 pub(super) trait SessionHandle: Submit {
     type Peer;
 
-    /// Rejects new calls and closes the connection once the outstanding calls have ended.
+    /// Rejects new calls, and closes the connection once the outstanding calls have ended.
     fn drain(&self);
 
     /// Fails all calls and closes the connection.
@@ -98,8 +98,8 @@ pub(super) struct Progress {
     pub(super) ended: bool,
 }
 
-/// Waits until more than `seen` connections were made and returns their number, or `None` if the session ends
-/// first.
+/// Waits until more than `seen` connections have been made, and returns the number of connections. Returns
+/// `None` if the session ends first.
 pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, seen: u64) -> Option<u64> {
     let reached = progress.wait_for(|progress| progress.ended || progress.connections > seen).await.ok()?;
     (reached.connections > seen).then_some(reached.connections)
@@ -151,8 +151,8 @@ impl<O: Outbound> Shared<O> {
         max_calls: usize,
     ) -> (Arc<Self>, Driver<O>) {
         let start = Instant::now();
-        // No duplicate-request cache: calls are not retransmitted on one connection, and a server cannot
-        // reconnect.
+        // Backward calls need no duplicate-request cache: a server does not retransmit a call on the same
+        // connection, and cannot reconnect.
         let backward = backward.programs().next().map(|_| Serving::plain(backward.clone()));
         let seed = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
         let mut state = State {
@@ -196,8 +196,8 @@ impl<O: Outbound> Shared<O> {
         Time(self.start.elapsed())
     }
 
-    /// Changes the requester of the connection with this number, unless that connection has ended. Numbers
-    /// start at 1.
+    /// Changes the requester of the connection with the number `connection`, unless that connection has
+    /// ended. Numbers start at 1.
     pub(super) fn with_requester(&self, connection: u64, change: impl FnOnce(&mut O::Requester)) {
         self.with(|state, _| {
             let requester = state.session.requester_mut();
@@ -331,7 +331,7 @@ impl<O: Outbound> State<O> {
         }
     }
 
-    /// Publishes the changes of the counts.
+    /// Publishes the changes of the counts since the last publication.
     fn count(&mut self, now: Time) {
         let (at, before) = self.counted;
         if before.queued > 0 {
@@ -364,16 +364,16 @@ impl<O: Outbound> State<O> {
         is_ready
     }
 
-    /// Sets the waker to wake when the state changes. Returns the replaced waker, which must be dropped
-    /// without the lock.
+    /// Sets the waker of the driver's task. Returns the replaced waker, which must be dropped after the lock
+    /// is released.
     fn set_driver(&mut self, driver: &Waker) -> Option<Waker> {
         let is_new = self.driver.as_ref().is_none_or(|waker| !waker.will_wake(driver));
         if is_new { self.driver.replace(driver.clone()) } else { None }
     }
 }
 
-/// The task of a client, which ends with the session. It runs external code without the lock: connectors,
-/// wakers, and handlers, which may call this client.
+/// The task of a client. The task ends with the session. Without the lock, the task runs external code:
+/// connectors, wakers, and handlers, which may call this client.
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,
@@ -432,7 +432,8 @@ impl<O: Outbound> Driver<O> {
         step
     }
 
-    /// Makes a connection if the session needs one. Returns true if the attempt has ended.
+    /// Starts a connection attempt if `wants_connection` is true, and polls the current attempt. Returns true
+    /// if the attempt has ended.
     fn poll_connecting(&mut self, wants_connection: bool, cx: &mut Context<'_>) -> bool {
         if wants_connection {
             self.connecting = self.connect.as_mut().map(|connect| connect());
@@ -461,7 +462,7 @@ impl<O: Outbound> Driver<O> {
         }
         let connections = state.connections;
         drop(state);
-        // Publish before a reply wakes a caller, which may read the connection number.
+        // Publishes the number of connections before a reply wakes a caller, which may read this number.
         self.shared
             .progress
             .send_if_modified(|progress| mem::replace(&mut progress.connections, connections) != connections);
@@ -485,7 +486,7 @@ impl<O: Outbound> Driver<O> {
         self.replies.clear();
     }
 
-    /// Runs backward calls. Returns true if the driver must run again: there are replies, or the connection
+    /// Runs backward calls. Returns true if the driver must run again: replies are ready, or the connection
     /// may read further because calls were started.
     fn run(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(serving) = &self.backward else { return false };

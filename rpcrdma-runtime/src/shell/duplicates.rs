@@ -15,17 +15,17 @@ use crate::proto::rpc::duplicates::{
 use crate::wire::rpc::{CallHeader, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::{Placed, Received};
 
-/// Sends the reply of a running call to a waiting duplicate. `None` for the first caller.
+/// The sender of a running call's reply to a waiting duplicate, or `None` for the first caller.
 type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
 
 pub(super) enum Lookup {
-    /// New: the call runs, and [`DuplicateCache::finish`] ends it.
+    /// The call is new and must run. Then the ticket must be passed to [`DuplicateCache::finish`].
     New(Ticket),
-    /// Running: the receiver gets the reply of the running call.
+    /// The call is already running. The receiver gets its reply.
     Running(oneshot::Receiver<Option<RpcReply>>),
-    /// Executed: the cached reply.
+    /// The call has already run, and this is its cached reply.
     Answered(RpcReply),
-    /// New, but the cache is full: the call runs without being cached.
+    /// The call is new, but the cache has no room for it. The call runs without being cached.
     Uncached,
 }
 
@@ -33,8 +33,8 @@ pub(super) enum Lookup {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallerScope {
     /// Calls from one address, so that a retransmission on another connection is detected. Ports below 1024
-    /// and other ports are separate scopes. Same as [`CallerScope::Connection`] if the transport has no
-    /// addresses.
+    /// and other ports are separate scopes. If the transport has no addresses, this scope is the same as
+    /// [`CallerScope::Connection`].
     #[default]
     Client,
     /// Calls of one connection, for clients that share an address and start with the same XIDs. A call that
@@ -49,8 +49,8 @@ pub struct CachePolicy(Option<Arc<Filter>>);
 type Filter = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
 impl CachePolicy {
-    /// Tracks every procedure except procedure 0 (the default). Over RPCSEC_GSS, procedure 0 is also tracked.
-    /// No policy tracks the procedures of an [`Uncached`](crate::program::Uncached) service.
+    /// Tracks every procedure except procedure 0. Over RPCSEC_GSS, procedure 0 is also tracked. This is the
+    /// default policy. No policy tracks the procedures of an [`Uncached`](crate::program::Uncached) service.
     #[must_use]
     pub fn everything() -> Self {
         CachePolicy::default()
@@ -86,13 +86,13 @@ pub struct DuplicateOptions {
     pub non_exhaustive: (),
 }
 
-/// A duplicate-request cache. Clones share it, so one cache can serve several servers.
+/// A duplicate-request cache. Clones share the cached replies, so one cache can serve several servers.
 ///
 /// While a tracked call runs, a duplicate waits for the same reply. Afterwards a duplicate gets the cached
-/// reply, placed into its own chunks. A duplicate runs only if the reply was not cached, was evicted or has
-/// expired. A tracked call runs to completion even if its connection is lost. Replies without a result and
-/// replies longer than [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than
-/// AUTH_NONE, AUTH_SYS and RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
+/// reply in its own chunks. A duplicate runs only if the reply was not cached, was evicted or has expired. A
+/// tracked call runs to completion even if its connection is lost. Replies without a result and replies
+/// longer than [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE,
+/// AUTH_SYS and RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
 ///
 /// ```
 /// use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, ServerOptions};
@@ -192,7 +192,7 @@ impl DuplicateCache {
     }
 
     fn table(&self) -> MutexGuard<'_, Duplicates<Waiter>> {
-        // No user code runs under this lock, so the table is consistent even if a thread panicked under it.
+        // No user code runs under this lock, so a panic cannot leave the table inconsistent.
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -200,7 +200,7 @@ impl DuplicateCache {
 fn size(call: &Received) -> u64 {
     let items = match &call.items {
         Placed::Positioned(items) => items.iter().map(|item| item.data.len()).sum(),
-        // `InOrder` holds the items of Write chunks, which only replies have.
+        // `InOrder` occurs only in replies: its items are from Write chunks.
         Placed::None | Placed::InOrder(_) => 0,
     };
     call.stream.len().saturating_add(items) as u64

@@ -12,7 +12,7 @@ use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
 use crate::xdr::{self, Size};
 
-/// The procedure of a call, its program and the peer. Displayed as
+/// The procedure of a call, its program and the peer. The display format is
 /// `PROCEDURE (program PROGRAM, peer ADDRESS)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,7 +77,7 @@ pub enum CallError {
         target: Box<CallTarget>,
         /// The length of the call in bytes.
         bytes: u64,
-        /// The bound of the reply without its RPC header, in bytes. `None` for a backward call.
+        /// The bound of the reply without its RPC header, in bytes, or `None` for a backward call.
         reply: Option<Size>,
         /// The error of the transport.
         source: TransportError,
@@ -93,7 +93,8 @@ pub enum CallError {
     /// connection.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
-    /// RPCSEC_GSS failed: the context, or the protection of a message.
+    /// RPCSEC_GSS failed: a context could not be established or used, or a message could not be protected or
+    /// verified.
     #[error(transparent)]
     Gss(#[from] GssFailure),
     /// Too many queued and outstanding calls. The limit of a client is

@@ -1,4 +1,4 @@
-//! The steps of a call in every client: encode it, wait for its reply, and decode the reply.
+//! The steps of a call in every client: encode the call, wait for the reply, and decode the reply.
 
 use std::future::poll_fn;
 use std::task::Poll;

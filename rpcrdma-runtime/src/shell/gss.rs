@@ -29,12 +29,13 @@ const MAX_STEPS: usize = 16;
 ///
 /// The first call establishes the context. If the server rejects the context, the context has expired, or its
 /// sequence numbers are exhausted, the client establishes a new context. It then repeats the call, which was
-/// not executed. Dropping the last clone spawns a task that tells the server to destroy the context.
+/// not executed. Dropping the last clone in a tokio runtime spawns a task that tells the server to destroy
+/// the context.
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
 /// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
 /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
-/// call above 4 KiB, [`CallError::TooLong`] contains that error. The call may have been executed, and the
+/// call above 4 KiB, [`CallError::TooLong`] may contain that error. The call may have been executed, and the
 /// caller decides whether to repeat it. Calls that were not sent use the next connection with the same
 /// context.
 ///
@@ -95,7 +96,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         Ok(self.context().await?.session.peer().to_vec())
     }
 
-    /// Tells the server to destroy the context. A later call establishes a new one.
+    /// Tells the server to destroy the context. A later call establishes a new context.
     ///
     /// # Errors
     /// The errors of a call. The client drops the context even then.
@@ -220,7 +221,7 @@ async fn exchange_tokens<P: Program>(
         match (context, answer.complete) {
             (Some(context), true) => return Ok(GssSession::new(context, service, answer)?),
             (Some(_), false) => {
-                return Err(GssFailure::Protocol("another token requested after the last one").into());
+                return Err(GssFailure::Protocol("another token requested after the last token").into());
             }
             (None, complete) => {
                 let token = answer.token.clone();
@@ -265,7 +266,7 @@ fn unsent(failure: GssFailure) -> GssFailure {
     }
 }
 
-/// Returns true if the server does not know the context being established.
+/// Returns true if the server does not recognize the context that is being established.
 fn is_unknown(error: &CallError) -> bool {
     matches!(
         error,

@@ -25,8 +25,8 @@ pub(super) trait Inbound {
     /// Replies to a call, or ends the call without a reply.
     fn reply(&mut self, ended: Ended<Self::Key>);
 
-    /// Returns true if a call is arriving, if a reply is not sent completely, or if the server may call its
-    /// client on the connection. Then the connection is not idle.
+    /// Returns true if a call is arriving or unanswered, a reply is not sent completely, or the server may
+    /// call its client. Such a connection is not idle.
     fn is_busy(&self) -> bool;
 
     /// Drops new calls, and closes the connection once the running calls have ended.

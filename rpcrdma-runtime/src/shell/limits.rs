@@ -10,10 +10,10 @@ use crate::provider::iwarp;
 /// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
 /// applies the limits that concern it, and `limits` returns the limits in force.
 ///
-/// A server uses about [`Limits::max_memory`] for calls and replies, however many connections it has, and
-/// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA has at most
-/// [`Limits::max_fetched`] bytes of Read chunks, or one call. A connection over TCP runs at most
-/// [`Limits::max_tcp_calls`] calls of at most [`Limits::max_record`] bytes each.
+/// A server with any number of connections uses about [`Limits::max_memory`] for calls and replies, and
+/// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA stores at most
+/// [`Limits::max_fetched`] bytes of Read chunks, unless a single call needs more. A connection over TCP runs
+/// at most [`Limits::max_tcp_calls`] calls of at most [`Limits::max_record`] bytes each.
 ///
 /// ```
 /// use rpcrdma_runtime::{Limits, ServerOptions, TcpServerOptions};
@@ -29,7 +29,8 @@ pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
     pub message: MessageLimits,
     /// The inline threshold for receiving, which is also the maximum header length, in bytes. By default
-    /// (`None`) it is the value in the private data of [`Config`]: 4,096 unless a binding recommends another.
+    /// (`None`), the private data of [`Config`] contains the threshold: 4,096 unless a binding recommends
+    /// another size.
     pub inline: Option<u32>,
     /// Credits of one connection over RDMA (default 64): granted by a server, requested by a client.
     pub credits: u32,
@@ -39,9 +40,9 @@ pub struct Limits {
     pub max_fetched: u64,
     /// The largest region that can be registered over iWARP, in bytes (default 1 GiB).
     pub max_region: u32,
-    /// Maximum number of RDMA Reads that the local peer serves at once over iWARP, 1 to 128 (default 128).
+    /// Maximum number of the peer's RDMA Reads to serve at once over iWARP, 1 to 128 (default 128).
     pub ird: u16,
-    /// Maximum number of outstanding RDMA Reads over iWARP, 1 to 128 (default 16).
+    /// Maximum number of outstanding local RDMA Reads over iWARP, 1 to 128 (default 16).
     pub ord: u16,
     /// Maximum number of a client's queued and outstanding calls (default 65,536). Further calls fail
     /// immediately.
@@ -50,7 +51,7 @@ pub struct Limits {
     /// 1,024). Further calls fail immediately.
     pub max_backward_calls: usize,
     /// Maximum number of a server's connections (default 1,024). [`ServerOptions::idle`] describes how a
-    /// server handles further connections. With 0 a server fails to bind.
+    /// server handles further connections. With a limit of 0, a server fails to bind.
     pub max_connections: usize,
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.
@@ -59,15 +60,15 @@ pub struct Limits {
     /// share it (default 48 MiB).
     pub max_memory: u64,
     /// Minimum rate at which a client must accept output or send expected data, in bytes per second (default
-    /// 64 KiB; 0 allows any rate). The average covers at least 10 s.
+    /// 64 KiB; 0 disables the check). The average covers at least 10 s.
     pub min_rate: u64,
     /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,
     /// Maximum length of a record over TCP, in bytes (default 8 MiB and 64 KiB).
     pub max_record: usize,
-    /// Maximum number of calls at once on one connection over TCP (default 64). Further calls wait.
+    /// Maximum number of concurrent calls on one connection over TCP (default 64). Further calls wait.
     pub max_tcp_calls: usize,
-    /// Maximum number of backward calls at once on one connection over TCP (default 16).
+    /// Maximum number of concurrent backward calls on one connection over TCP (default 16).
     pub max_tcp_backward_calls: usize,
     /// Time limits.
     pub times: TimeLimits,
@@ -86,13 +87,13 @@ pub struct TimeLimits {
     pub reply: Duration,
     /// How long a peer may stall in the middle of a message, or while it accepts no output (default 30 s).
     pub stall: Duration,
-    /// How long a peer over iWARP may take to close the connection after the local peer has (default 1 s).
+    /// How long to wait for a peer over iWARP to close the connection after a local close (default 1 s).
     pub linger: Duration,
     /// How long a client's call may take, from its start to its reply (default 60 s).
     pub call: Duration,
-    /// How long a client keeps a connection without calls (default 5 minutes; `None` keeps it).
+    /// How long a client keeps a connection without calls (default 5 minutes; with `None`, indefinitely).
     pub idle: Option<Duration>,
-    /// How long a server keeps a connection without calls (default 6 minutes; `None` keeps it).
+    /// How long a server keeps a connection without calls (default 6 minutes; with `None`, indefinitely).
     pub idle_peer: Option<Duration>,
     /// How long a stopping server waits for running calls (default 10 s).
     pub drain: Duration,
@@ -227,7 +228,7 @@ impl ClientOptions {
 
 impl ServerOptions {
     /// Applies the limits that concern a server. The limits of its duplicate-request cache and its memory
-    /// budget then apply to all servers that share these.
+    /// budget then apply to all servers that share the cache or the budget.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_config(&mut self.config);
@@ -280,7 +281,7 @@ impl TcpClientOptions {
 
 impl TcpServerOptions {
     /// Applies the limits that concern a server over TCP. The limits of its duplicate-request cache and its
-    /// memory budget then apply to all servers that share these.
+    /// memory budget then apply to all servers that share the cache or the budget.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
@@ -312,7 +313,7 @@ impl TcpServerOptions {
 mod tests {
     use super::*;
 
-    /// Limits that all differ from their defaults.
+    /// Returns limits that all differ from their defaults.
     fn non_default() -> Limits {
         let second = Duration::from_secs;
         Limits {

@@ -30,7 +30,8 @@ impl CallMemory {
         CallMemory(Arc::new(account.permit()))
     }
 
-    /// Waits until there is room for a call of this size and returns its memory. Cancel safe.
+    /// Waits until the budget has room for a call of `bytes` bytes, and returns the call's memory. Cancel
+    /// safe.
     pub(super) async fn acquire(account: &Arc<Account>, bytes: u64) -> Self {
         let permit = account.permit();
         permit.reserve(bytes).await;
@@ -48,7 +49,7 @@ impl CallMemory {
     }
 
     /// Sets the size to the length of the reply, and returns the same message. Unless the message is small,
-    /// its bytes keep the memory counted.
+    /// the memory counts toward the budget until the message's bytes are dropped.
     pub(super) fn hold_all(&self, message: Message) -> Message {
         self.set_reply(&message);
         if message.unreduced_len() <= SMALL {
@@ -72,14 +73,14 @@ impl AsRef<[u8]> for Held {
 }
 
 impl CallContext {
-    /// Waits until the server's [`MemoryBudget`] has room for a reply of this many bytes. Returns the memory
+    /// Waits until the server's [`MemoryBudget`] has room for a reply of `bytes` bytes. Returns the memory
     /// of the call. Work that may outlive the handler, such as a job of a blocking pool, must hold the memory
     /// until the work ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
     /// reserved before the handler runs. Calls of up to 16 KiB, with their chunks, are counted together. For
     /// such a call that did not wait for memory, the result is `None` if `bytes` is at most 16 KiB. Otherwise
-    /// each call of this method reserves separately, and the result must be held while the memory is used.
+    /// each call to this method reserves separately, and the result must be held while the memory is used.
     /// Over TCP, a reply without a reservation counts once it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {
@@ -193,7 +194,7 @@ mod tests {
         assert!(!connections[0].set((64 << 10) + 1));
         let mut other = light.waiting();
         assert!(other.set(64 << 10));
-        assert!(!other.set((64 << 10) + 1), "other owners have used the rest");
+        assert!(!other.set((64 << 10) + 1), "the other owner has used the shared eighth");
         assert!(connections[0].set(1000), "fewer calls");
         drop(connections);
         drop(other);

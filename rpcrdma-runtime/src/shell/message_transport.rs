@@ -33,14 +33,14 @@ impl Sends {
 /// A client that carries complete RPC messages of a program version for another layer, such as
 /// [`GssClient`](super::GssClient). Clones share the client's connection.
 pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
-    /// Returns an XID that no outstanding call has.
+    /// Returns an XID that no outstanding call uses.
     fn next_xid(&self) -> u32;
 
-    /// Returns the smallest item to send outside its message, in bytes.
+    /// Returns the minimum size in bytes of an item that is not copied into its message.
     fn min_item(&self) -> usize;
 
     /// Runs `exchange` as one call, counted and reported like the client's own calls. The default
-    /// implementation neither counts nor reports it.
+    /// implementation neither counts nor reports the call.
     fn observe<Q: Procedure<Program = P>>(
         &self,
         xid: u32,
@@ -50,8 +50,8 @@ pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
         async { exchange.await.map(|(result, _)| result) }
     }
 
-    /// Sends a call, whose first word is its XID, and returns the reply message, whatever its status.
-    /// `procedure` is the name of the procedure for errors.
+    /// Sends a call and returns the reply message, regardless of its status. The first word of `message` is
+    /// the XID. `procedure` is the name of the procedure for errors.
     ///
     /// RPCSEC_GSS calls with a sequence number are sent once. A server drops a message that repeats a
     /// sequence number (RFC 2203 section 5.3.3.1).

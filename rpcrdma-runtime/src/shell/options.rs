@@ -12,16 +12,15 @@ use crate::provider::iwarp;
 /// The options of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// Credits, inline sizes, segments and limits.
+    /// The configuration of RPC-over-RDMA: credits, inline sizes, segments and limits.
     pub config: Config,
     /// The credential of the caller (default AUTH_NONE).
     pub credential: Credential,
     /// The smallest DDP-eligible item to send as a Read chunk, in bytes. The default is 1,024, the smallest
-    /// inline threshold: below it, registration and a round trip cost more than a copy. A smaller item
+    /// inline threshold: below this size, registration and a round trip cost more than a copy. A smaller item
     /// stays in its message even if the message is then too long to be sent inline. An item of any size
-    /// stays in its message under RPCSEC_GSS with integrity or privacy. The same holds if the whole message
-    /// fits inline (RFC 8166 section 3.5.1). [`Client::with_min_item`](super::Client::with_min_item)
-    /// overrides the size.
+    /// stays in its message under RPCSEC_GSS with integrity or privacy, or if the whole message fits inline
+    /// (RFC 8166 section 3.5.1). [`Client::with_min_item`](super::Client::with_min_item) overrides the size.
     pub min_item: usize,
     /// How long a call may take across connections, including the wait for a connection and a credit (default
     /// 60 s). [`Client::with_timeout`](super::Client::with_timeout) overrides it.
@@ -39,8 +38,8 @@ pub struct ClientOptions {
     /// calls fail when the connection ends.
     pub reconnect: Option<Reconnect>,
     /// The programs that the server may call on the connection in the backward direction (RFC 8167). By
-    /// default, there are none, and such calls are dropped. The server calls them through
-    /// [`BackwardClient`](super::BackwardClient).
+    /// default, the client serves no programs and drops backward calls. A server of this crate calls the
+    /// programs through [`BackwardClient`](super::BackwardClient).
     ///
     /// The programs are ready as soon as a connection is made. The forward program must announce them to the
     /// server on each connection ([`Client::next_connection`](super::Client::next_connection)), with a call
@@ -89,10 +88,10 @@ impl Default for ClientOptions {
 /// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Credits, inline sizes and limits.
+    /// The configuration of RPC-over-RDMA: credits, inline sizes and limits.
     pub config: Config,
     /// The maximum number of connections (default 1,024). [`idle`](Self::idle) describes how the server
-    /// handles further connections. With 0 the server fails to bind
+    /// handles further connections. With a limit of 0, the server fails to bind
     /// ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
     pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
@@ -102,10 +101,10 @@ pub struct ServerOptions {
     /// may call its client is never idle.
     ///
     /// If [`max_connections`](Self::max_connections) is reached, the server closes the connection that has
-    /// been idle longest, if it has been idle for at least a second. If none has been, the server closes the
-    /// least recently active connection of the address or prefix with the most connections. That address must
-    /// have at least two connections more than the address of the new connection. If not, the server closes
-    /// the new connection. If no address has two connections, new connections instead wait to be accepted.
+    /// been idle longest, if it has been idle for at least a second. Otherwise, the server closes the least
+    /// recently active connection of the address or prefix with the most connections. That address must have
+    /// at least two connections more than the address of the new connection. If not, the server closes the
+    /// new connection. If no address has two connections, new connections instead wait to be accepted.
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.
     pub idle: Option<Duration>,
@@ -126,12 +125,13 @@ pub struct ServerOptions {
     pub non_exhaustive: (),
 }
 
-/// Raises a default limit to admit messages with this much data. Other limits remain unchanged.
+/// Raises a default limit to admit messages with `data` bytes of data. Other limits remain unchanged.
 pub(super) fn raised_limit(limit: u64, default: u64, data: u64) -> u64 {
     if limit == default { limit.max(data.saturating_add(MAX_HEADERS)) } else { limit }
 }
 
-/// The default of [`ServerOptions::idle`]: longer than a client's, so that usually the client closes first.
+/// The default of [`ServerOptions::idle`]. The default of clients is shorter, so that usually the client
+/// closes the connection.
 pub(super) const IDLE: Duration = Duration::from_secs(6 * 60);
 pub(super) const MAX_BACKWARD_CALLS: usize = 1024;
 

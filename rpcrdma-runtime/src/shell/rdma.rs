@@ -37,7 +37,7 @@ use crate::xdr::Received;
 /// A call, and its memory if the call waited for memory.
 type Key = (CallKey, Option<CallMemory>);
 
-/// Calls that wait for memory, and the bytes of their chunks. Small calls do not wait for large ones.
+/// Calls that wait for memory, and the bytes of their chunks. Small calls do not wait for large calls.
 #[derive(Default)]
 struct WaitingCalls {
     small: VecDeque<(CallKey, u64)>,
@@ -156,7 +156,7 @@ impl<C: Connection> RdmaInbound<C> {
                     if !self.draining {
                         return Some(Event::Call((key, memory.clone()), message, memory));
                     }
-                    // The requester detects that the connection closes, and can call another server.
+                    // The client detects that the connection closes, and can call another server.
                     self.responder.drop_call(key);
                 }
                 ResponderEvent::Closed(reason) => return Some(Event::Closed(reason)),
@@ -166,7 +166,8 @@ impl<C: Connection> RdmaInbound<C> {
         if self.draining {
             self.waiting.drain().for_each(|call| self.responder.drop_call(call));
         }
-        // A call that is refused after its chunks are fetched causes no event.
+        // Releases the memory of calls that were refused after their chunks were fetched. Such calls cause no
+        // event.
         self.fetching.retain(|(call, _)| self.responder.is_arriving(*call));
         None
     }
@@ -258,7 +259,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             spans::record_traffic(&span, &traffic);
         }
         let reason =
-            "the reply does not fit into the chunks that the client offered, by the bounds of its binding";
+            "the reply does not fit into the chunks that the client offered according to its binding";
         report_no_room(&self.warnings, info, &span, reply_bytes, self.responder.take_no_room(), reason);
         if let Some(client) = self.link.announced() {
             self.responder.limit(client);
@@ -297,7 +298,7 @@ fn report_no_room(
 pub(super) struct Peer {
     pub(super) negotiated: Negotiated,
     pub(super) address: Option<SocketAddr>,
-    /// Maximum number of RDMA Reads that the local peer serves at once.
+    /// Maximum number of the peer's RDMA Reads to serve at once (local IRD).
     pub(super) ird: u32,
 }
 
@@ -349,7 +350,8 @@ impl<C: Connection> RdmaOutbound<C> {
 
 /// The interface of a client to its session over RPC-over-RDMA.
 pub(super) trait RdmaSession: SessionHandle<Peer = Peer> {
-    /// Limits calls on this connection, counted from 1, as [`Requester::limit`] does.
+    /// Limits calls on the connection with the number `connection`, as [`Requester::limit`] does. Numbers
+    /// start at 1.
     fn set_peer_limits(&self, connection: u64, server: PeerLimits);
 }
 

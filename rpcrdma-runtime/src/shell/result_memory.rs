@@ -75,7 +75,7 @@ impl ItemMemory for ResultMemory {
     }
 }
 
-/// The right of one call to use the memory, until dropped.
+/// The exclusive right of one call to use the memory. Dropping the lease ends the right.
 pub(super) struct Lease(pub(super) Arc<ResultMemory>);
 
 pub(super) fn memory_of(lease: Option<&Lease>) -> Option<Arc<dyn ItemMemory>> {

@@ -39,7 +39,7 @@ impl From<CallInfo> for Subject {
 
 pub(super) struct Ended<K> {
     pub(super) key: K,
-    /// Absent if the message was not a valid call.
+    /// `None` if the message was not a valid call.
     pub(super) info: Option<CallInfo>,
     pub(super) span: Span,
     pub(super) reply: Option<Message>,

@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    /// Also serves RPC over TCP on a socket that is bound already, as [`Server::also`] does.
+    /// Also serves RPC over TCP on a socket that is already bound, as [`Server::also`] does.
     #[must_use]
     pub fn also_tcp_listener(mut self, listener: TcpListener, options: TcpOptions) -> Self {
         self.listeners.push(OverTcp::new(listener, options));
@@ -169,7 +169,7 @@ impl Server {
         self.listeners.first().map_or(Err(io::ErrorKind::NotFound.into()), |first| first.local_addr())
     }
 
-    /// Returns all bound addresses, in the order in which they were added.
+    /// Returns all bound addresses, in the order in which the listeners were added.
     ///
     /// # Errors
     /// The error of the operating system.

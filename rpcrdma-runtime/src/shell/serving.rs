@@ -49,7 +49,7 @@ struct Shared {
 pub(super) struct CallExecutor {
     serving: Serving,
     origin: Origin,
-    /// Unique among the connections that share the cache. 0 without a cache.
+    /// The number of the connection, unique among the connections that share the cache, or 0 without a cache.
     connection: u64,
 }
 
@@ -126,8 +126,8 @@ impl Serving {
         }
     }
 
-    /// Records the calls that later connections must refuse: calls that may have ended this connection, and
-    /// calls that this connection would have refused but that did not arrive.
+    /// Records the calls that later connections must refuse. Such a call may have ended this connection, or
+    /// was to be refused on this connection but did not arrive.
     pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if client.is_some() {
             let (mut fatal, now, owner) = (self.fatal(), self.0.start.elapsed(), Owner::of_peer(client));
@@ -210,7 +210,7 @@ impl CallExecutor {
         disposition
     }
 
-    /// Runs a call and reports its end to the cache, if the cache tracks it.
+    /// Runs a call, and reports the end of a tracked call to the cache.
     pub(super) async fn run(
         self: Arc<Self>,
         call: RpcCall,
@@ -230,7 +230,7 @@ impl CallExecutor {
         };
         let extensions = origin.extensions.with(ConnectionUsed::default());
         let origin = Origin { peer: origin.peer, extensions: extensions.clone() };
-        // This drops the call, so that its memory is free before the cache entry is completed.
+        // `run` drops the call, so that its memory is free before the cache entry is completed.
         let reply = services.run(call, origin).await;
         timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
@@ -257,7 +257,7 @@ impl CallExecutor {
     }
 }
 
-/// A call whose end is always reported to the cache.
+/// A call that the cache tracks. Dropping a `TrackedCall` also reports the end of the call to the cache.
 pub(super) struct TrackedCall {
     cache: DuplicateCache,
     ticket: Option<Ticket>,
@@ -285,8 +285,8 @@ impl Drop for TrackedCall {
     }
 }
 
-/// Records whether a call has used its connection. The reply is then not cached, because a retransmission on
-/// another connection must repeat the effect.
+/// Records whether a call has used its connection. If so, the reply is not cached, because a retransmission
+/// on another connection must repeat the effect.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionUsed(AtomicBool);
 

@@ -73,17 +73,18 @@ struct State {
     last: u64,
 }
 
-/// Minimum idle time after which a connection of any owner may be closed to make room. Also the maximum wait
-/// for a closed connection to end before the server closes another connection.
+/// Minimum idle time after which a connection of any owner may be closed to make room. This is also the
+/// maximum wait for a closed connection to end before the server closes another connection.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A connection that has not been idle for [`GRACE`] is closed only if its owner has at least this many
-/// connections more than the new connection's owner. With a difference of 1, two owners could close each
-/// other's connections in turn.
+/// Owners with at least this many connections more than the new connection's owner can lose connections that
+/// have not been idle for [`GRACE`]. With a difference of 1, two owners could close each other's connections
+/// in turn.
 const EXCESS: usize = 2;
 
 impl Slots {
-    /// Returns free slots. If `makes_room` is true, connections may be closed to make room for new ones.
+    /// Creates `max` free slots. If `makes_room` is true, connections may be closed to make room for new
+    /// connections.
     pub(super) fn new(max: usize, max_per_owner: usize, makes_room: bool) -> Self {
         let (start, state, changed) = (Instant::now(), Mutex::default(), Notify::new());
         let max_per_owner = max_per_owner.max(1);
@@ -102,8 +103,8 @@ impl Slots {
     /// has been idle longest, if it has been idle for at least [`GRACE`]. Otherwise closes the least recently
     /// active connection of the owner with the most connections, if [`EXCESS`] permits it.
     ///
-    /// Returns `None` if the owner of the new connection has reached its limit, or if a connection may be
-    /// closed only for an owner with fewer connections. Waiting would then delay other owners.
+    /// Returns `None` if the owner of the new connection has reached its limit. Also returns `None` if a
+    /// connection may be closed only for an owner with fewer connections: waiting would delay other owners.
     pub(super) async fn take(&self, address: IpAddr) -> Option<Slot> {
         let (owner, shared) = (Owner::from(address), &self.0);
         self.wait(|state| {
@@ -181,7 +182,7 @@ impl Shared {
     }
 
     /// Returns the connection to close for a new connection of an owner with `count` connections, or `None`
-    /// if none may be closed.
+    /// if no connection may be closed.
     fn replaceable<'a>(&self, state: &'a State, count: usize) -> Option<&'a Activity> {
         if !self.makes_room {
             return None;
@@ -203,8 +204,8 @@ impl State {
         self.owners.get(owner).copied().unwrap_or_default()
     }
 
-    /// Returns the least recently active connection of the owners with the most connections, idle ones first.
-    /// Returns `None` if these owners have fewer than `count + EXCESS` connections.
+    /// Returns the least recently active connection of the owners with the most connections, and prefers idle
+    /// connections. Returns `None` if these owners have fewer than `count + EXCESS` connections each.
     fn least_active_of_largest(&self, count: usize) -> Option<&Activity> {
         let most = *self.owners.values().max().filter(|most| **most >= count.saturating_add(EXCESS))?;
         let of_largest = self
@@ -236,7 +237,7 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Activity {
-    /// Returns the start of the idle time. `None` if the connection is busy or closed.
+    /// Returns the start of the idle time, or `None` if the connection is busy or closed.
     fn idle_since(&self) -> Option<Duration> {
         // `Acquire` makes the time of the last activity visible.
         let is_idle = self.is_idle.load(Ordering::Acquire) && self.closed.get().is_none();
@@ -255,7 +256,7 @@ impl Activity {
     }
 }
 
-/// A slot of one connection, free again when dropped.
+/// The slot of one connection. Dropping this value frees the slot.
 pub(super) struct Slot {
     shared: Arc<Shared>,
     number: u64,
@@ -386,7 +387,7 @@ mod tests {
         let (mut heavy, other) = (busy(&slots, 1, 3).await, busy(&slots, 2, 1).await);
         tokio::time::sleep(Duration::from_millis(2)).await;
         heavy[0].set_idle(false);
-        // An idle connection goes first, even if it was active last.
+        // An idle connection is closed first, even if it was active last.
         tokio::time::sleep(Duration::from_millis(2)).await;
         heavy[1].set_idle(true);
         timeout(GRACE / 2, slots.available()).await.unwrap();
@@ -395,14 +396,14 @@ mod tests {
             _ = &mut taking => panic!("took a slot although none is free"),
             () = heavy[0].closed() => panic!("closed a connection that was active later"),
             () = other[0].closed() => panic!("closed the only connection of an owner"),
-            () = heavy[2].closed() => panic!("closed a busy connection instead of an idle one"),
+            () = heavy[2].closed() => panic!("closed a busy instead of an idle connection"),
             closed = timeout(GRACE / 2, heavy[1].closed()) => closed.unwrap(),
         }
-        assert!(waits(&mut taking).await && waits(heavy[2].closed()).await, "closed two for one");
+        assert!(waits(&mut taking).await && waits(heavy[2].closed()).await, "closed two connections");
         drop(heavy.remove(1));
         let third = timeout(GRACE, taking).await.unwrap().unwrap();
         third.set_idle(false);
-        // Among busy connections, the least recently active one goes first.
+        // Of the busy connections, the least recently active connection is closed first.
         let fourth = slots.take(v4(4));
         tokio::select! {
             _ = fourth => panic!("took a slot although none is free"),
@@ -423,7 +424,7 @@ mod tests {
         for slot in &taken {
             assert!(waits(slot.closed()).await);
         }
-        // A third owner takes a slot from the first or the second, which cannot take the slot back.
+        // A third owner takes a slot from one of these owners. The losing owner cannot take the slot back.
         let mut taking = Box::pin(slots.take(v4(3)));
         assert!(waits(&mut taking).await);
         let mut closed = Vec::new();

@@ -1,6 +1,6 @@
 //! The spans of calls. Their attributes have the names that OpenTelemetry defines for ONC RPC, if any.
-//! Numbers are `i64`, the integer type of OpenTelemetry: its layer for `tracing` converts other types to
-//! text.
+//! Numbers are `i64`, the integer type of OpenTelemetry: the layer of OpenTelemetry for `tracing` converts
+//! unsigned integers to text.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
     )
 }
 
-/// The span has no names, because a server knows only the numbers of programs.
+/// The span contains no names, because the header identifies a procedure only by numbers.
 pub(super) fn server_call(header: &CallHeader, peer: Option<SocketAddr>) -> Span {
     let CallHeader { xid, program, version, procedure, .. } = *header;
     debug_span!(

@@ -1,7 +1,7 @@
 //! RPC over TCP with record marking (RFC 5531 section 11): for rpcbind, MOUNT and peers without RDMA.
 //!
-//! The programs and services are the same as over RPC-over-RDMA. A program needs no Upper-Layer Binding here,
-//! because nothing is placed directly.
+//! The programs and services are the same as over RPC-over-RDMA. Over TCP, a program needs no Upper-Layer
+//! Binding, because nothing is placed directly.
 
 mod backward;
 mod call_slots;

@@ -12,7 +12,7 @@ pub(super) type Outcome = Result<IncomingReply, TransportError>;
 
 /// Starts and polls calls on their callers' tasks.
 pub(super) trait Submit: Send + Sync {
-    /// Returns an XID that no outstanding call has.
+    /// Returns an XID that no outstanding call uses.
     fn next_xid(&self) -> u32;
 
     /// Starts a call. [`Submit::poll_outcome`] returns its outcome.
@@ -29,7 +29,7 @@ pub(super) trait Submit: Send + Sync {
     fn cancel(&self, call: CallId);
 }
 
-/// Callers by the XIDs of their calls.
+/// The callers, indexed by the XIDs of their calls.
 pub(super) struct Waiters {
     callers: Table<Caller>,
     max_calls: usize,
@@ -61,7 +61,7 @@ impl Waiters {
     }
 
     /// Returns the next XID that neither a caller nor the connection uses. The XID of an abandoned call is
-    /// used again only after 2^32 others, so a late reply to that call finds no call.
+    /// reused only after the counter wraps around, so a late reply to that call matches no call.
     pub(super) fn next_xid(&mut self, is_used: impl Fn(u32) -> bool) -> u32 {
         loop {
             let xid = self.next_xid;
@@ -96,8 +96,8 @@ impl Waiters {
         self.callers.get_mut(call.xid()).filter(|caller| caller.call == call)
     }
 
-    /// Implements [`Submit::poll_outcome`]. Also returns the replaced waker, which must be dropped without
-    /// the lock.
+    /// Implements [`Submit::poll_outcome`]. Also returns the replaced waker, which must be dropped after the
+    /// lock is released.
     pub(super) fn poll_outcome(
         &mut self,
         call: CallId,
@@ -128,7 +128,7 @@ impl Waiters {
         }
     }
 
-    /// Removes and returns a caller, which must be dropped without the lock.
+    /// Removes and returns a caller, which must be dropped after the lock is released.
     pub(super) fn remove(&mut self, call: CallId) -> Option<Caller> {
         self.get_mut(call)?;
         self.callers.remove(call.xid())
@@ -146,8 +146,8 @@ impl Waiters {
         }
     }
 
-    /// Takes the list of callers to wake after the lock is released. An empty list stays, to reuse its
-    /// memory.
+    /// Takes the list of callers to wake after the lock is released. An empty list is not taken, so that its
+    /// memory is reused.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }

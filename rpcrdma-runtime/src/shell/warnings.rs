@@ -16,7 +16,7 @@ use crate::wire::rpc::CallNumbers;
 const PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of warnings of one server per period, over all owners.
 const MAX_WARNINGS: usize = 64;
-/// Maximum number of warnings per period about peers that may not connect. They do not count toward
+/// Maximum number of warnings per period about peers that may not connect. These warnings do not count toward
 /// [`MAX_WARNINGS`], so these peers cannot suppress other warnings.
 const MAX_REFUSED: usize = 8;
 
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     /// A record over TCP exceeds the limit.
     RecordTooLong,
     Panic,
-    /// The address of a connection may not connect.
+    /// The peer filter does not admit the address of a connection.
     RefusedPeer,
     /// The results of a handler cannot be encoded, for example because they exceed a bound.
     InvalidResults,
@@ -74,8 +74,9 @@ impl Warnings {
         Warnings(Arc::new(Mutex::new(State { since: Instant::now(), given: HashSet::new() })))
     }
 
-    /// Logs a warning about a call. Logs it at the level DEBUG if the peer's owner has caused a warning of
-    /// this kind in the same period, or if the server has logged its maximum number of warnings.
+    /// Logs a warning about a call. The level is DEBUG if the peer's owner has already caused a warning of
+    /// this kind in the period. The level is also DEBUG once the server has logged its maximum number of
+    /// warnings.
     pub(super) fn log(&self, kind: Kind, subject: Subject, what: impl Display) {
         let Subject { program, version, procedure, xid, peer, bytes } = subject;
         let is_warning = self.may_warn(kind, Owner::of_peer(peer));

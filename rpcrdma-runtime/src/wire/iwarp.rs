@@ -1,8 +1,8 @@
 //! The wire formats of iWARP as values: MPA (RFC 5044, RFC 6581), DDP (RFC 5041) and RDMAP (RFC 5040).
 //!
 //! A TCP stream starts with one MPA frame in each direction ([`mpa`]). A sequence of FPDUs follows
-//! ([`fpdu`]), interspersed with [`markers`] if its receiver requires them. Each FPDU contains one DDP
-//! segment ([`ddp`]) of one RDMAP message ([`rdmap`]). All numbers are big-endian, except the CRC ([`crc`]).
+//! ([`fpdu`]), with [`markers`] if the receiver requires markers. Each FPDU contains one DDP segment
+//! ([`ddp`]) of one RDMAP message ([`rdmap`]). All numbers are big-endian, except the CRC ([`crc`]).
 
 pub mod crc;
 pub mod ddp;

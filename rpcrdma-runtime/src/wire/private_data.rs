@@ -6,7 +6,7 @@ use core::cmp::min;
 /// is set directly, both peers use the value that [`PrivateData::announced`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
-    /// The sender accepts Send with Invalidate (the R flag, RFC 8797 section 4.1).
+    /// Whether the sender accepts Send with Invalidate (the R flag, RFC 8797 section 4.1).
     pub remote_invalidation: bool,
     /// The maximum size of the sender's Sends in bytes: a multiple of 1,024 from 1,024 to 262,144.
     pub send_size: u32,
@@ -21,7 +21,7 @@ pub struct Negotiated {
     pub call_threshold: u32,
     /// The maximum size of a message from the server to the client, in bytes.
     pub reply_threshold: u32,
-    /// Both peers set the R flag, so the server may use Send with Invalidate.
+    /// Whether both peers set the R flag. If so, the server may use Send with Invalidate.
     pub remote_invalidation: bool,
 }
 
@@ -55,8 +55,8 @@ impl PrivateData {
     pub const ABSENT: PrivateData =
         PrivateData { remote_invalidation: false, send_size: DEFAULT_INLINE, receive_size: DEFAULT_INLINE };
 
-    /// Creates private data. Rounds sizes down to multiples of 1,024 and clamps them to 1,024 and 262,144
-    /// bytes.
+    /// Creates private data. Rounds sizes down to multiples of 1,024 and clamps them to the range from 1,024
+    /// to 262,144 bytes.
     #[must_use]
     pub fn new(remote_invalidation: bool, send_size: u32, receive_size: u32) -> PrivateData {
         PrivateData {
@@ -113,7 +113,7 @@ fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
 }
 
-/// Rounds a size down to an announceable size, but to at least 1,024 bytes.
+/// Rounds and clamps a size as [`PrivateData::new`] does.
 fn announceable(size: u32) -> u32 {
     size_of_octet(size_octet(size))
 }

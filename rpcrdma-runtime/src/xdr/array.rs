@@ -6,7 +6,7 @@ use super::{Decode, Encode, Error, Layout, Reader, Sink};
 /// Writes a counted array of at most `max` elements (RFC 4506 section 4.13).
 ///
 /// # Errors
-/// [`super::ErrorKind::TooLong`] if there are more elements, or the error of an element.
+/// [`super::ErrorKind::TooLong`] if `values` has more elements, or the error of an element or of the sink.
 #[inline]
 pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &mut S) -> Result<(), Error> {
     sink.put_count(values.len(), max)?;
@@ -95,8 +95,8 @@ fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
 }
 
 /// Writes as many elements as fit into `memory`. The element `values[0]` has the index `first`. Returns the
-/// number of elements and of bytes. The position of the local sink stays in a register; the position of a
-/// sink in memory would add a store and a load per value.
+/// number of written elements and the number of written bytes. The position of the local sink stays in a
+/// register. A position in memory would add a store and a load per value.
 #[inline]
 fn fill<T: Encode, const LINKED: bool>(
     values: &[T],
@@ -120,8 +120,8 @@ fn fill<T: Encode, const LINKED: bool>(
     Ok((done, all.saturating_sub(left)))
 }
 
-/// Reads a counted array of at most `max` elements. The reserved memory is at most the size of the remaining
-/// stream plus one element.
+/// Reads a counted array of at most `max` elements. The initially reserved memory is at most the size of the
+/// remaining stream plus one element.
 ///
 /// # Errors
 /// [`super::ErrorKind::TooLong`], [`super::ErrorKind::Truncated`], [`super::ErrorKind::TooDeep`], or the
@@ -161,7 +161,7 @@ pub(super) fn require_elements<T: Layout>(reader: &mut Reader<'_>, count: u32) -
 /// Writes a chain of optional data (RFC 4506 section 4.19): TRUE before each element, and FALSE at the end.
 ///
 /// # Errors
-/// Returns the error of an element.
+/// Returns the error of an element or of the sink.
 #[inline]
 pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> Result<(), Error> {
     encode_elements::<T, S, true>(values, sink)?;
@@ -171,7 +171,7 @@ pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> R
 /// Reads a chain of optional data in a loop, so that the length of the chain does not affect the stack.
 ///
 /// # Errors
-/// [`super::ErrorKind::Truncated`] if the chain has no end, [`super::ErrorKind::BadBool`],
+/// [`super::ErrorKind::Truncated`] if the stream ends before the chain, [`super::ErrorKind::BadBool`],
 /// [`super::ErrorKind::TooDeep`], or the error of an element.
 pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<T>, Error> {
     reader.enter()?;
@@ -189,7 +189,7 @@ pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<
 }
 
 /// Estimates the number of further elements from the size of the element that left `remaining` of `left`
-/// bytes. These elements take at most twice the memory of the remaining stream.
+/// bytes. The estimated elements need at most twice the memory of the remaining stream.
 #[inline]
 fn estimate_count<T>(left: usize, remaining: usize) -> usize {
     let len = left.saturating_sub(remaining).saturating_add(4);

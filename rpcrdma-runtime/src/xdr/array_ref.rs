@@ -124,7 +124,7 @@ const fn has_no_items<T: Layout>() -> bool {
 /// one by one, as do comparison and printing. A value therefore needs no memory besides the message, and each
 /// level of nested arrays costs one further decoding. Encoding copies the encoded elements.
 ///
-/// An element type with DDP-eligible items does not compile.
+/// Decoding an array whose elements can contain DDP-eligible items does not compile.
 ///
 /// ```
 /// use rpcrdma_runtime::xdr::{ArrayRef, Error, from_slice, to_bytes};
@@ -155,7 +155,7 @@ impl<T: Encode, const MAX: u32> Encode for ArrayRef<'_, T, MAX> {
 
 impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T, MAX> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        const { assert!(has_no_items::<T>(), "the elements of an ArrayRef cannot hold DDP-eligible items") }
+        const { assert!(has_no_items::<T>(), "elements of an ArrayRef cannot contain DDP-eligible items") }
         let count = reader.count(MAX)?;
         require_elements::<T>(reader, count)?;
         let start = reader.clone();
@@ -192,7 +192,7 @@ impl<T: Encode> Encode for ListRef<'_, T> {
 
 impl<'de: 'a, 'a, T: Decode<'de>> Decode<'de> for ListRef<'a, T> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        const { assert!(has_no_items::<T>(), "the elements of a ListRef cannot hold DDP-eligible items") }
+        const { assert!(has_no_items::<T>(), "elements of a ListRef cannot contain DDP-eligible items") }
         let start = reader.clone();
         reader.enter()?;
         let mut count = 0u32;
@@ -359,7 +359,8 @@ impl<'a, T> From<&'a T> for BoxRef<'a, T> {
     }
 }
 
-/// As for `Box`, its sizes have no bound: a bound would make the recursive type's size depend on itself.
+/// As for `Box`, the sizes of a `BoxRef` have no bound: a bound would make the recursive type's size depend
+/// on itself.
 impl<T: Layout> Layout for BoxRef<'_, T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN;
     const HELD: Items = T::HELD;
@@ -376,7 +377,7 @@ impl<T: Encode> Encode for BoxRef<'_, T> {
 
 impl<'de: 'a, 'a, T: Decode<'de>> Decode<'de> for BoxRef<'a, T> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        const { assert!(has_no_items::<T>(), "the value of a BoxRef cannot hold DDP-eligible items") }
+        const { assert!(has_no_items::<T>(), "the value of a BoxRef cannot contain DDP-eligible items") }
         let start = reader.clone();
         reader.enter()?;
         T::decode(reader)?;

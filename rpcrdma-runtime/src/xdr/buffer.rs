@@ -3,10 +3,10 @@ use alloc::vec::Vec;
 use super::pad_len;
 
 /// A growable byte buffer. Data beyond the initialized memory is appended, so the buffer need not initialize
-/// new memory first. Truncated bytes stay initialized and are overwritten in place.
+/// new memory first. Bytes that truncation removes stay initialized and are overwritten in place.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
-    /// The written bytes, followed by truncated bytes that may be overwritten.
+    /// The written bytes, followed by initialized bytes that may be overwritten.
     bytes: Vec<u8>,
     /// The number of written bytes, at most the length of `bytes`.
     len: usize,
@@ -47,8 +47,8 @@ impl Buffer {
         self.bytes
     }
 
-    /// Reserves the next `len` bytes for the caller to write, if that many bytes are initialized. Their
-    /// content is unspecified.
+    /// Appends `len` initialized bytes of unspecified content for the caller to overwrite. Returns `None` if
+    /// fewer bytes are initialized.
     #[inline]
     pub(super) fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         let (start, end) = (self.len, self.len.checked_add(len)?);

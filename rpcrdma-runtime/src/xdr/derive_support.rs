@@ -1,4 +1,4 @@
-//! Support for derived code. Not meant for direct use.
+//! Support for derived code, not meant for direct use.
 
 use alloc::vec::Vec;
 
@@ -80,7 +80,7 @@ pub const fn label<D, T: Label<D, Label = T> + Copy>(label: T) -> <T as Label<D>
 }
 
 /// The trait that a field marked as DDP-eligible requires: [`DdpItem`] without its supertraits. An unsuitable
-/// type is thus reported only once, with or without an encoding.
+/// type is thus reported only once, whether or not the type has an encoding.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "neither an `Opaque` nor an `XdrString`",
@@ -93,13 +93,13 @@ pub trait Eligible: Sized {
     /// Same as [`DdpItem::encode_eligible`].
     ///
     /// # Errors
-    /// The same errors.
+    /// Fails as [`DdpItem::encode_eligible`] does.
     fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
     /// Same as [`DdpItem::decode_eligible`].
     ///
     /// # Errors
-    /// The same errors.
+    /// Fails as [`DdpItem::decode_eligible`] does.
     fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
@@ -122,8 +122,8 @@ pub trait Keeps<const ARM: usize> {
     /// The discriminant.
     type Discriminant;
 
-    /// Returns true if the discriminant selects this arm. With any other discriminant, the value would decode
-    /// as another arm.
+    /// Returns true if the discriminant selects this arm. With any other discriminant, the encoded value
+    /// would not decode as this arm.
     fn chooses(discriminant: &Self::Discriminant) -> bool;
 }
 
@@ -143,10 +143,11 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
 /// The maximum size of a staged run.
 const STAGE: usize = 256;
 
-/// Writes fixed-size values as one run, with a single bounds check. The run is written into the sink's
-/// memory, or contiguously on the stack and then passed to the sink at once. In a macro, unlike in a function
-/// with closures, the compiler knows each value's position and stores values directly. The code after the
-/// macro writes values of variable size, and runs that fit neither the sink's room nor the stack.
+/// Writes fixed-size values as one run, with a single bounds check. If the sink provides memory, the run is
+/// written directly into this memory. Otherwise, a run of at most [`STAGE`] bytes is written into an array on
+/// the stack, and the sink gets the array in one call. This requires that [`Sink::stages`] returns true. The
+/// code after the macro writes all other values. In a macro, unlike in a function with closures, the compiler
+/// knows each value's position and stores values directly.
 macro_rules! encode_run {
     ($lengths:expr, $sink:ident, $room:ident => $write:block) => {
         // A constant condition: for variable-size types no code is generated for the body.
@@ -178,7 +179,7 @@ macro_rules! encode_run {
     };
 }
 
-/// Returns the size of all encodings of a fixed-size type, if it fits a `usize`.
+/// Returns the encoded size of a fixed-size type, or `None` if the size varies or does not fit a `usize`.
 #[expect(clippy::cast_possible_truncation, reason = "compared with the original")]
 const fn one_length(lengths: Lengths) -> Option<usize> {
     match lengths.only() {
@@ -200,7 +201,7 @@ const fn is_staged(lengths: Lengths) -> bool {
 /// Writes both as one run if both have a fixed size.
 ///
 /// # Errors
-/// Returns the error of the value.
+/// Returns the error of the discriminant, of the value or of the sink.
 #[inline(always)]
 pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
     announced: &D,

@@ -4,8 +4,8 @@ use core::fmt;
 
 /// The reason why bytes cannot be decoded or a value cannot be encoded.
 ///
-/// One pointer wide, so that the success path has no overhead. Contains the kind, the byte offset (in the
-/// unreduced stream, from the reader's start) and the path of fields.
+/// An error is one pointer wide, which keeps results small. It contains the kind, the byte offset (in the
+/// unreduced stream, from the start of the reader or the sink) and the path of fields.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -39,7 +39,7 @@ pub enum ErrorKind {
     BadBool(u32),
     /// A value that is not a member of the enum.
     UnknownEnum {
-        /// The enum.
+        /// The name of the enum.
         type_name: &'static str,
         /// The value.
         value: i32,
@@ -53,7 +53,7 @@ pub enum ErrorKind {
     },
     /// A discriminant without an arm in the union.
     UnknownDiscriminant {
-        /// The union.
+        /// The name of the union.
         type_name: &'static str,
         /// The discriminant.
         value: i128,
@@ -74,7 +74,7 @@ pub enum ErrorKind {
     },
     /// This number of bytes follows the value.
     Trailing(u64),
-    /// A chunk's length that differs from the count in the stream (RFC 8166 sections 3.4.5.2 and 3.4.6.2).
+    /// A chunk's length that does not match the count in the stream (RFC 8166 sections 3.4.5.2 and 3.4.6.2).
     ItemLength {
         /// The count in the stream.
         count: u32,
@@ -87,7 +87,7 @@ pub enum ErrorKind {
         /// The position of the Read chunk in the unreduced stream, or the list index of the Write chunk.
         position: u64,
     },
-    /// The message exceeds 4 GiB, the range of a position, or a list exceeds 2^32 - 1 elements.
+    /// The message exceeds 4 GiB (the range of a position), or a list exceeds 2^32 - 1 elements.
     TooLarge,
 }
 
@@ -111,7 +111,7 @@ impl Error {
         self.0.offset
     }
 
-    /// Adds the enclosing field to the path. Called from the innermost field outward.
+    /// Adds the enclosing field to the path. Callers start with the innermost field.
     #[cold]
     #[must_use]
     pub fn within(mut self, field: &'static str) -> Self {
@@ -119,7 +119,7 @@ impl Error {
         self
     }
 
-    /// Adds the enclosing element's index to the path. Called from the innermost element outward.
+    /// Adds the enclosing element's index to the path. Callers start with the innermost element.
     #[cold]
     #[must_use]
     pub fn at_index(mut self, index: usize) -> Self {

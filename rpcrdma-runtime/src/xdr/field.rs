@@ -14,12 +14,12 @@ use super::{
     encode_list,
 };
 
-/// A field of this type, or an array of it.
+/// A field of type `T`, or an array or a list of `T`.
 #[derive(Debug)]
 pub struct Field<'de, T>(PhantomData<&'de ()>, PhantomData<fn() -> T>);
 
 impl<T> Field<'_, T> {
-    /// The only value.
+    /// The only value of this type.
     pub const IT: Self = Field(PhantomData, PhantomData);
 }
 
@@ -116,7 +116,7 @@ pub trait Known<T: Layout>: Sized {
 impl<T: Layout> Known<T> for Field<'_, T> {}
 
 /// Reports a type that implements [`Encode`] but lacks [`Decode`], which a use requires. A type that lacks
-/// both is reported earlier.
+/// both traits is reported earlier.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Written<'de, T: Encode>: Sized {
     fn decode(self, reader: &mut Reader<'de>) -> Result<T, Error>
@@ -143,7 +143,8 @@ pub trait Written<'de, T: Encode>: Sized {
 
 impl<'de, T: Encode> Written<'de, T> for Field<'de, T> {}
 
-/// A type without an encoding, which is already reported: none of these methods ever runs.
+/// Accepts a type without an encoding after an error about the missing encoding. None of these methods ever
+/// runs.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Unknown<T> {
     fn encode<S: ?Sized, const RUN: bool>(&self, _value: &T, _sink: &mut S) -> Result<(), Error> {
@@ -177,7 +178,7 @@ pub trait Unknown<T> {
 
 impl<T> Unknown<T> for Field<'_, T> {}
 
-/// Stands in for a missing encoding. A crate that contains such a call does not compile.
+/// Stands in for a missing encoding. A crate in which derived code calls this function does not compile.
 #[must_use]
 pub fn refused() -> Error {
     Error::new(ErrorKind::TooLarge, 0)

@@ -24,13 +24,13 @@ impl Message {
         Message { stream, items: Vec::new() }
     }
 
-    /// Returns the length including all items and their padding.
+    /// Returns the length in bytes, including all items and their padding.
     #[must_use]
     pub fn unreduced_len(&self) -> u64 {
         self.items.iter().fold(self.stream.len() as u64, |sum, item| sum.saturating_add(padded(&item.data)))
     }
 
-    /// Returns the stream with every item inserted and padded. Copies only if there are items.
+    /// Returns the stream with every item inserted and padded. Copies only if the message has items.
     #[must_use]
     pub fn flatten(&self) -> Bytes {
         if self.items.is_empty() { self.stream.clone() } else { self.clone().split(|_, _| false).stream }
@@ -152,7 +152,7 @@ pub struct Reducer {
     /// Bytes moved out of the stream, including padding.
     taken: u64,
     min_item: usize,
-    /// Why the results of a call could not be encoded.
+    /// The error of encoding the results of a call.
     failure: Option<Error>,
 }
 

@@ -49,7 +49,7 @@ pub trait DdpItem: Encode + Sized {
 pub struct Opaque<const MAX: u32 = { u32::MAX }>(Bytes);
 
 impl<const MAX: u32> Opaque<MAX> {
-    /// Wraps bytes. Encoding checks their number.
+    /// Wraps bytes without checking the bound. Encoding checks the bound.
     #[must_use]
     pub const fn new(bytes: Bytes) -> Self {
         Opaque(bytes)
@@ -71,7 +71,7 @@ impl<const MAX: u32> Opaque<MAX> {
     /// Returns the same bytes with another bound.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if there are more than `OTHER`.
+    /// [`ErrorKind::TooLong`] if the data has more than `OTHER` bytes.
     pub fn with_bound<const OTHER: u32>(self) -> Result<Opaque<OTHER>, Error> {
         Opaque::checked(self.0)
     }
@@ -144,24 +144,24 @@ impl<const MAX: u32> AsRef<[u8]> for Opaque<MAX> {
     }
 }
 
-/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Because this conversion
-/// cannot fail, `try_from` cannot fail either.
+/// Does not check the bound, but encoding does. [`Opaque::checked`] checks the bound at once. Because this
+/// conversion cannot fail, `try_from` cannot fail either.
 impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
     fn from(bytes: Bytes) -> Self {
         Opaque(bytes)
     }
 }
 
-/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Because this conversion
-/// cannot fail, `try_from` cannot fail either.
+/// Does not check the bound, but encoding does. [`Opaque::checked`] checks the bound at once. Because this
+/// conversion cannot fail, `try_from` cannot fail either.
 impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
     fn from(bytes: Vec<u8>) -> Self {
         Opaque(bytes.into())
     }
 }
 
-/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Because this conversion
-/// cannot fail, `try_from` cannot fail either.
+/// Does not check the bound, but encoding does. [`Opaque::checked`] checks the bound at once. Because this
+/// conversion cannot fail, `try_from` cannot fail either.
 impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
     fn from(bytes: &'static [u8]) -> Self {
         Opaque(Bytes::from_static(bytes))
@@ -212,7 +212,7 @@ impl<const MAX: usize> SmallOpaque<MAX> {
     /// Copies the bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if there are more than `MAX`.
+    /// [`ErrorKind::TooLong`] if `bytes` has more than `MAX` bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, Error> {
         const { Self::FITS };
         let too_long = || Error::new(ErrorKind::TooLong { len: bytes.len() as u64, max: MAX as u64 }, 0);

@@ -12,8 +12,8 @@ use super::{Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink,
 /// Borrowed variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10). Decoded data is a
 /// part of the message.
 ///
-/// Encoding and decoding check the bound. Borrowed data cannot be DDP-eligible: a transport keeps the memory
-/// of an item until the peer can no longer access it, which is impossible with borrowed memory.
+/// Encoding and decoding check the bound. Borrowed data cannot be DDP-eligible, because a transport keeps the
+/// memory of an item until the peer can no longer access that memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpaqueRef<'a, const MAX: u32 = { u32::MAX }>(&'a [u8]);
 

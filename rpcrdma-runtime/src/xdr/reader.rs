@@ -10,8 +10,8 @@ use super::{Error, ErrorKind, Item, ItemMemory, pad_len};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// The maximum depth of nested boxes, counted arrays and lists (default 64). In generated types, a chain
-    /// whose link is its last field is a list, which is one level. If another field follows the link, each
-    /// element is one level deeper than the preceding element.
+    /// is a list and thus one level if the link is the last field of each element. If another field follows
+    /// the link, each element is one level deeper than the preceding element.
     pub max_depth: u32,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -63,7 +63,7 @@ enum Items<'de> {
 }
 
 impl<'de> Reader<'de> {
-    /// Reads a received message, including its items.
+    /// Creates a reader of a received message and its items.
     #[must_use]
     pub fn new(message: &'de Received) -> Self {
         let mut reader = Reader::from_bytes(&message.stream);
@@ -75,7 +75,7 @@ impl<'de> Reader<'de> {
         reader
     }
 
-    /// Reads bytes whose memory opaque data may share.
+    /// Creates a reader of bytes. Each decoded [`Opaque`](super::Opaque) shares the memory of `bytes`.
     #[must_use]
     pub fn from_bytes(bytes: &'de Bytes) -> Self {
         let mut reader = Reader::from_slice(bytes);
@@ -83,7 +83,7 @@ impl<'de> Reader<'de> {
         reader
     }
 
-    /// Reads bytes. Owned opaque data is copied.
+    /// Creates a reader of bytes. Owned opaque data is copied.
     #[must_use]
     pub fn from_slice(bytes: &'de [u8]) -> Self {
         Reader {
@@ -104,8 +104,8 @@ impl<'de> Reader<'de> {
         self
     }
 
-    /// Copies the first DDP-eligible item into this memory if the memory is available. Has no effect if the
-    /// message has chunks.
+    /// Supplies memory for one DDP-eligible item. The first item that is read while the memory is available
+    /// is copied into the memory. Has no effect if the message has chunks.
     #[must_use]
     pub fn with_item_memory(mut self, memory: &'de dyn ItemMemory) -> Self {
         if matches!(self.items, Items::None) {
@@ -153,8 +153,8 @@ impl<'de> Reader<'de> {
         self.error(ErrorKind::Truncated { needed: needed as u64, left: self.rest.len() as u64 })
     }
 
-    /// Fails unless this many bytes are left. The compiler can then omit the bounds checks of the following
-    /// reads.
+    /// Fails unless `len` bytes are left in the stream. The compiler can then omit the bounds checks of the
+    /// following reads.
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`].
@@ -310,7 +310,7 @@ impl<'de> Reader<'de> {
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`] if the count exceeds `max` or the size of the item memory;
-    /// [`ErrorKind::ItemLength`] if the chunk's length differs from the count; [`ErrorKind::ItemUnused`] if
+    /// [`ErrorKind::ItemLength`] if the chunk's length does not match the count; [`ErrorKind::ItemUnused`] if
     /// the reader is past a chunk's position; [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
     #[inline(always)]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
@@ -381,12 +381,12 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Returns the remaining bytes with the items of Read chunks inserted and padded. Copies only if there
-    /// are items.
+    /// Returns the remaining bytes with the items of Read chunks inserted and padded. Copies only if such
+    /// items are left.
     ///
     /// # Errors
-    /// [`ErrorKind::ItemUnused`] if an item's position is outside the remaining bytes, or if items came in
-    /// Write chunks, which have no positions.
+    /// [`ErrorKind::ItemUnused`] if an item's position is outside the remaining bytes, or if a Write chunk is
+    /// unread: Write chunks have no positions.
     pub fn gathered(self) -> Result<Cow<'de, [u8]>, Error> {
         let items = match self.items {
             Items::None | Items::Copied(_) => return Ok(Cow::Borrowed(self.rest)),
@@ -471,8 +471,8 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// Returns true if the last `padding` bytes (at most three) are zero. All of them are in the last
-/// word, so one comparison suffices.
+/// Returns true if the last `padding` bytes (at most three) are zero. These bytes are in the last word, so
+/// one comparison suffices.
 #[inline]
 fn has_zero_padding(padded: &[u8], padding: usize) -> bool {
     let mask = !(u32::MAX << (padding.wrapping_mul(8) & 31));

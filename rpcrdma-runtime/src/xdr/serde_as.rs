@@ -1,8 +1,9 @@
 //! Support for [`serde`]: implementations for XDR's types, and shapes for fields that serde cannot read or
 //! would read without a bound.
 //!
-//! Opaque data is serialized as bytes. In a human-readable format, a UTF-8 string is serialized as text, and
-//! any other string as bytes. Deserialization rejects a value that is longer than its type allows.
+//! Variable-length opaque data is serialized as bytes. In a human-readable format, a UTF-8 string is
+//! serialized as text, and any other string as bytes. Deserialization rejects a value that is longer than its
+//! type allows.
 //!
 //! A field that needs a shape names the shape, as in generated types:
 //!
@@ -83,7 +84,7 @@ impl<U: Keeps<ARM>, const ARM: usize> Kept<U, ARM> {
     }
 }
 
-/// The attribute of a field with a shape: `#[serde(with = "As::<Shape>")]`.
+/// The adapter in the attribute of a field with a shape: `#[serde(with = "As::<Shape>")]`.
 #[derive(Debug)]
 pub struct As<A>(PhantomData<A>);
 
@@ -111,7 +112,7 @@ impl<A> As<A> {
     }
 }
 
-/// The shape that serde itself defines.
+/// The shape that the type's own serde implementations define.
 #[derive(Debug)]
 pub struct Same;
 

@@ -54,7 +54,8 @@ pub trait Sink {
     /// sinks copy and pad it.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] from a reducing sink if the position does not fit 32 bits.
+    /// [`ErrorKind::TooLarge`] from a reducing sink if the position does not fit 32 bits, or the error of
+    /// [`Sink::put`].
     fn put_item(&mut self, item: &Bytes) -> Result<(), Error> {
         self.put_padded(item)
     }

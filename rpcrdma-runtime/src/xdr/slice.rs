@@ -1,4 +1,4 @@
-//! Rust slices as opaque data and strings, for hand-written types with a bound on the field.
+//! Rust slices as opaque data and strings in hand-written types.
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
@@ -40,7 +40,7 @@ impl<'a> Slice<'a> for &'a str {
 /// Writes opaque data or a string of at most `max` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::TooLong`] if there are more bytes, or the sink's error.
+/// [`ErrorKind::TooLong`] if `slice` has more bytes, or the sink's error.
 #[inline]
 pub fn encode_slice<'a, T: Slice<'a>, S: Sink + ?Sized>(
     slice: &T,

@@ -23,7 +23,7 @@ struct Spare {
     buffer: Option<Buffer>,
     items: Vec<Item>,
     pieces: Vec<Bytes>,
-    /// The block in use, and the preceding block.
+    /// The block in use; `before` is the preceding block.
     block: BytesMut,
     before: BytesMut,
 }
@@ -47,7 +47,7 @@ pub(super) fn buffer() -> Buffer {
     with(|spare| spare.buffer.take()).unwrap_or_default()
 }
 
-/// Returns an empty list with memory for at least one item, because most messages have at most one.
+/// Returns an empty list with memory for at least one item, because most messages have at most one item.
 pub(super) fn items() -> Vec<Item> {
     let mut items = with(|spare| mem::take(&mut spare.items));
     items.reserve_exact(1);
@@ -73,7 +73,7 @@ pub(crate) fn keep_pieces(mut pieces: Vec<Bytes>) {
 }
 
 /// Returns the content of a buffer followed by a copy of `suffix`. Stores the buffer's memory for reuse,
-/// unless it becomes the memory of a long message without a suffix.
+/// unless this memory becomes a long message without a suffix.
 pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     if suffix.is_empty() && buffer.len() > SHORT {
         return buffer.into_vec().into();

@@ -13,8 +13,8 @@ use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Read
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
 ///
 /// A decoded string of at most 23 bytes is stored inline. Copying a short string is cheaper than sharing the
-/// memory of its message, and the copy does not keep the message alive. A longer string shares the memory of
-/// its message. A string decoded as a DDP-eligible item is never stored inline.
+/// memory of its message, and the copy does not keep the message alive. A longer string is decoded like an
+/// [`Opaque`]. A string decoded as a DDP-eligible item is never stored inline.
 ///
 /// The content is bytes: XDR specifies ASCII, but protocols use other encodings. [`XdrString::to_str`] checks
 /// for UTF-8.
@@ -39,7 +39,8 @@ enum Text {
     Shared(Bytes),
 }
 
-/// The maximum inline size: the size of [`Bytes`], less the length byte and one pointer for the enum's niche.
+/// The maximum inline size: on 64-bit systems, the size of [`Bytes`], less the length byte and one pointer
+/// for the enum's niche.
 const SHORT: usize = 23;
 
 #[derive(Clone, Copy)]
@@ -111,7 +112,8 @@ impl<const MAX: u32> XdrString<MAX> {
         core::str::from_utf8(self)
     }
 
-    /// Reads a string that is long, or near the end of the stream.
+    /// Reads a string that exceeds the inline size, or starts fewer than [`SHORT`] bytes before the end of
+    /// the stream.
     fn decode_other(reader: &mut Reader<'_>, len: u32) -> Result<Self, Error> {
         if len as usize > SHORT {
             return Ok(XdrString::new(reader.opaque_bytes(len as usize)?));

@@ -1,4 +1,4 @@
-//! A hand-written program that returns its arguments.
+//! A handwritten program that returns its arguments.
 // Each test uses only a part of this module.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -70,7 +70,7 @@ impl Procedure for EchoNames {
     }
 }
 
-/// ECHO_NAMES with a bound that its replies exceed.
+/// ECHO_NAMES with a reply bound that its replies exceed.
 pub struct Narrow;
 
 impl Procedure for Narrow {
@@ -85,7 +85,7 @@ impl Procedure for Narrow {
     }
 }
 
-/// Returns a text of the given length, which its type limits to 8 bytes.
+/// Requests a text of the given length. The result type allows at most 8 bytes.
 pub struct EchoWide;
 
 impl Procedure for EchoWide {

@@ -1,4 +1,4 @@
-//! A server with a gate and an echo that can be killed and restarted, over any transport.
+//! A server of the programs GATE and ECHO over any transport. Tests can kill and restart the server.
 // Each test uses only a part of this module.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -116,8 +116,8 @@ pub fn pass(client: &impl Passes) -> JoinHandle<Result<u32, CallError>> {
 }
 
 /// Kills the server twice, while twenty calls wait at the gate and other calls transfer data. Waits for the
-/// arrival of `first` calls before the first kill, and of `then` calls before the second. Returns the last
-/// server, which has replied to all calls.
+/// arrival of `first` calls before the first kill, and of `then` calls before the second kill. Returns the
+/// last server, which has replied to the remaining calls.
 pub async fn kill_twice<T: Transport>(
     mut server: Running,
     client: &(impl Passes + Caller<Echo, Error = CallError>),
@@ -157,7 +157,7 @@ pub async fn check_drain(
     let running = pass(&client);
     server.wait_for_calls(1).await;
     let draining = tokio::spawn(drain);
-    // Let the drain start before the new call.
+    // Lets the drain start before the new call.
     tokio::task::yield_now().await;
     let error = client.call::<Pass>(&()).await.unwrap_err();
     assert!(matches!(error, CallError::Transport(TransportError::Unsent(_))), "{error}");

@@ -126,7 +126,7 @@ fn write_chunks_are_used_in_order() {
     assert_eq!(in_order(&value, both, &[false, false]).unwrap(), value);
     // An empty chunk requests its item inline. The next chunk is for the next item.
     assert_eq!(in_order(&value, vec![chunk(&[], 0), chunk(b"xyz", 1)], &[true, false]).unwrap(), value);
-    // If there are fewer chunks than items, the remaining items are inline.
+    // If a reply has fewer chunks than items, the remaining items are inline.
     assert_eq!(in_order(&value, vec![chunk(&[1; 5], 1)], &[false, true]).unwrap(), value);
     assert_eq!(in_order(&value, vec![], &[true, true]).unwrap(), value);
     // An item with a nonempty chunk must not be inline.

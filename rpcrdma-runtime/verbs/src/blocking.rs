@@ -1,7 +1,8 @@
 //! Runs blocking work, with a new thread for each job.
 //!
 //! Tokio's blocking pool is unsuitable. Other jobs there may change the credentials of their thread, as file
-//! servers do. The kernel accepts calls for a device only from threads with the credentials that opened it.
+//! servers do. The kernel accepts calls for a device only from threads with the credentials of the thread
+//! that opened the device.
 
 use std::io;
 use std::thread;

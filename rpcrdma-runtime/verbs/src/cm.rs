@@ -46,7 +46,7 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Returns a copy of the next event, if there is one. The event itself is acknowledged.
+    /// Returns a copy of the next event, or `None` if no event is pending. Acknowledges the event itself.
     fn next(&self) -> io::Result<Option<Event>> {
         let mut raw = ptr::null_mut();
         // SAFETY: the channel is alive, and `raw` is writable.
@@ -184,7 +184,8 @@ pub(super) enum Kind {
     Other,
 }
 
-/// The id of a connection request, still on the channel of the listener. Dropping it rejects the request.
+/// The id of a connection request, still on the channel of the listener. Dropping this value rejects the
+/// request.
 #[derive(Debug)]
 pub(super) struct NewId(NonNull<ffi::CmId>);
 
@@ -382,9 +383,9 @@ impl Drop for Id {
     }
 }
 
-/// Makes the library refresh its device list, so that it closes a removed device after the device's last id
-/// is destroyed. The kernel may be waiting for the close: it keeps a software device until every process has
-/// closed the device. The library closes no device while the refreshed list is empty.
+/// Makes the library refresh its device list, so that the library closes a removed device after the device's
+/// last id is destroyed. The kernel may be waiting for the close: it keeps a software device until every
+/// process has closed the device. The library closes no device while the refreshed list is empty.
 fn refresh_devices() {
     let mut count = 0;
     // SAFETY: `count` is writable.

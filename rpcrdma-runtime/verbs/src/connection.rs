@@ -59,7 +59,7 @@ enum Blocking {
 
 enum Phase {
     Open,
-    /// Queued work is posted and completed. Then the connection manager disconnects.
+    /// The connection manager disconnects after all queued work has completed or `limit` has expired.
     Closing {
         reason: CloseReason,
         disconnected: bool,
@@ -163,7 +163,6 @@ impl VerbsConnection {
         if can_post && self.queue_pair.as_mut().is_some_and(|queue_pair| queue_pair.unbind(token, handle)) {
             self.take_fenced();
         } else {
-            // The engine invalidates each handle once, so the connection is closing.
             debug!(handle, "unknown handle, or the connection is closing");
         }
     }
@@ -234,7 +233,7 @@ impl VerbsConnection {
         true
     }
 
-    /// Posts queued work and polls the completion queue. Returns true if that made progress.
+    /// Posts queued work and polls the completion queue. Returns true if the call made progress.
     fn drive_queue_pair(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.flush(Some(cx)) {
             return true;
@@ -254,7 +253,7 @@ impl VerbsConnection {
         }
     }
 
-    /// Handles one event of the connection manager. Returns true if there was one.
+    /// Handles one event of the connection manager. Returns true if an event or an error was pending.
     fn poll_connection_manager(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(queue_pair) = &self.queue_pair else { return false };
         let Poll::Ready(event) = queue_pair.id().poll_event(cx) else { return false };
@@ -293,7 +292,7 @@ impl VerbsConnection {
         self.connection_lost(CloseReason::Peer);
     }
 
-    /// Advances a local close. Returns true if that made progress.
+    /// Advances a local close. Returns true if the call made progress.
     fn drive_close(&mut self, cx: &mut Context<'_>) -> bool {
         let Phase::Closing { reason, disconnected, limit } = &mut self.phase else { return false };
         let idle = self.queue_pair.as_ref().is_none_or(QueuePair::is_idle);
@@ -350,7 +349,8 @@ impl VerbsConnection {
         !spin.is_zero() && self.idle_since.get_or_insert_with(Instant::now).elapsed() < spin
     }
 
-    /// Destroys the queue pair and then the regions. Returns the last completion, which returns their memory.
+    /// Destroys the queue pair and then the regions. Returns the last completion, with the memory of the
+    /// regions.
     fn finish(&mut self, reason: CloseReason) -> Completion {
         debug!(%reason, "verbs connection closed");
         let mut regions: Vec<_> = mem::take(&mut self.regions).into_values().collect();

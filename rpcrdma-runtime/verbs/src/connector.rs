@@ -8,7 +8,7 @@ use tracing::debug;
 
 use super::{VerbsConnection, VerbsError, VerbsListener, VerbsOptions, VerbsRequest, connect, device_for};
 
-/// Connects to one server over the RDMA device that has a route to it.
+/// Connects to one server over the RDMA device that has a route to the server.
 #[derive(Clone, Debug)]
 pub struct VerbsConnector {
     address: String,
@@ -40,8 +40,8 @@ async fn connect_to(
     connect(address, &local.private_data, local.receive_size, &options).await
 }
 
-/// Connects to one server over an RDMA device if one has a route to it, and otherwise over iWARP in user
-/// space. The choice is made for each connection.
+/// Connects to one server over an RDMA device with a route to the server. Without such a device, connects
+/// over iWARP in user space. The choice is made for each connection.
 #[derive(Clone, Debug)]
 pub struct AutoConnector {
     address: String,

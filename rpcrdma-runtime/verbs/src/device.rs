@@ -40,7 +40,7 @@ pub struct Port {
     pub number: u8,
     /// Whether the port is up.
     pub active: bool,
-    /// The longest message, in bytes.
+    /// The maximum length of a message, in bytes.
     pub message: u32,
     /// The GIDs, without unused table entries.
     pub gids: Vec<Ipv6Addr>,
@@ -85,7 +85,7 @@ pub(super) fn name(id: &Id, verbs: NonNull<ib::ibv_context>) -> String {
 struct Open(NonNull<ib::ibv_context>);
 
 impl Open {
-    /// Opens a device by name. Returns `None` if there is no such device.
+    /// Opens a device by name. Returns `None` if no device has this name.
     fn new(name: &str) -> io::Result<Option<Self>> {
         let mut count = 0;
         // SAFETY: `count` is writable.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// Why connecting over an RDMA device, or accepting a connection, failed.
+/// The reason why connecting over an RDMA device, accepting a connection or refusing a connection failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerbsError {

@@ -86,7 +86,8 @@ pub(super) struct Faults {
     pub(super) failing_call: Option<u32>,
 }
 
-/// The device. Every call that uses it holds this lock, so Miri can order the memory accesses of threads.
+/// The device. Every call that uses the device holds this lock, so Miri can order the memory accesses of
+/// threads.
 static DEVICE: Mutex<Device> = Mutex::new(Device::new());
 /// Serializes the tests.
 static TEST_LOCK: Mutex<()> = Mutex::new(());
@@ -129,7 +130,7 @@ struct Device {
 // SAFETY: the pointed-to objects are not bound to a thread and are used only while the lock is held.
 unsafe impl Send for Device {}
 
-/// A device context. Each id has its own, so that Miri detects uses after the id is destroyed.
+/// A device context. Each id has its own context, so that Miri detects uses after the id is destroyed.
 struct Context {
     raw: *mut ib::ibv_context,
 }
@@ -191,7 +192,7 @@ impl Device {
         self.numbers
     }
 
-    /// Returns the number of objects of each kind, without zeros.
+    /// Returns the number of existing objects per kind, without the kinds that have no objects.
     fn object_counts(&self) -> Vec<(&'static str, usize)> {
         let counts = [
             ("contexts", self.contexts.len()),

@@ -23,23 +23,25 @@
 //!
 //! Without the feature `devices` the crate is empty. The feature needs system packages.
 //!
-//! [`AutoConnector`] uses an RDMA device if one has a route to the server. Otherwise it uses iWARP in user
-//! space.
+//! [`AutoConnector`] uses an RDMA device with a route to the server. Without such a device, it uses iWARP in
+//! user space.
 //!
 //! # Remote invalidation
 //!
 //! If the device supports type 2 memory windows, a client advertises windows and lets the server invalidate
 //! them (R flag 1, RFC 8797 section 4.1). [`MemoryWindows`] lists the exceptions. Otherwise the client
-//! forbids remote invalidation (R flag 0): it advertises memory regions and deregisters each one to fence it.
+//! forbids remote invalidation (R flag 0): it advertises memory regions and deregisters each region to fence
+//! it.
 //!
 //! A peer that invalidates a handle in spite of R flag 0 loses the connection, provided that the device's
-//! library reports the invalidation. The library for siw does not report it; there, only the handle becomes
-//! invalid.
+//! library reports the invalidation. The library for siw does not report invalidations: with siw, only the
+//! handle becomes invalid.
 //!
 //! # Unsafe code
 //!
-//! This is the only crate of the project with unsafe code, because it calls C libraries. The modules `cm`,
-//! `device`, `objects`, `queue_pair` and `windows` own the objects of these libraries.
+//! This crate has unsafe code, because it calls functions of C libraries directly. No other crate of the
+//! project has unsafe code. The modules `cm`, `device`, `objects`, `queue_pair` and `windows` own the objects
+//! of these libraries.
 
 #![cfg_attr(not(feature = "devices"), allow(rustdoc::broken_intra_doc_links))]
 #![cfg(feature = "devices")]

@@ -26,7 +26,7 @@ pub(super) fn check(errno: c_int) -> io::Result<()> {
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno.saturating_abs())) }
 }
 
-/// A protection domain. Each connection has its own, so a peer cannot access the memory of another
+/// A protection domain. Each connection has a separate domain, so a peer cannot access the memory of another
 /// connection.
 #[derive(Debug)]
 pub(super) struct Domain {
@@ -65,7 +65,7 @@ impl Drop for Domain {
     }
 }
 
-/// Logs an error if a verb failed to destroy an object. Returns true if it succeeded.
+/// Logs an error if a verb failed to destroy an object. Returns true if the verb succeeded.
 ///
 /// Such a failure means that a dependent object still exists, or that the device was removed.
 pub(super) fn check_destroyed(what: &str, errno: c_int) -> bool {
@@ -129,8 +129,8 @@ impl<M: Pinned> Registered<M> {
         let (at, len) = memory.span();
         let flags = c_int::try_from(access.0).unwrap_or(0);
         // SAFETY: the memory stays allocated at the same address until the region is destroyed. If the device
-        // may write it, nothing else accesses it until then. The device cannot write read-only memory,
-        // because `access` does not permit writes.
+        // may write the memory, nothing else accesses the memory until then. The device cannot write
+        // read-only memory, because `access` does not permit writes.
         let raw = unsafe { ib::ibv_reg_mr(domain.as_ptr(), at.cast(), len, flags) };
         match NonNull::new(raw) {
             Some(raw) => {
@@ -264,7 +264,8 @@ impl Slab {
     pub(super) unsafe fn write(&mut self, index: usize, skip: usize, data: &[u8]) -> Option<()> {
         let at = self.locate(index, skip, data.len())?;
         // SAFETY: both ranges have `data.len()` octets. They do not overlap, because no reference to the
-        // slab's memory is ever given out. The caller guarantees that the device is not using it.
+        // slab's memory is ever given out. The caller guarantees that the device is not using this part of
+        // the slot.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), at, data.len()) };
         Some(())
     }
@@ -311,7 +312,8 @@ unsafe impl OwnsDescriptor for CompletionChannel {}
 
 impl Drop for CompletionChannel {
     fn drop(&mut self) {
-        // SAFETY: the channel is destroyed once. Its queue owns it and is destroyed first.
+        // SAFETY: the channel is destroyed once. The completion queue owns the channel and is destroyed
+        // first.
         check_destroyed("completion channel", unsafe { ib::ibv_destroy_comp_channel(self.raw.as_ptr()) });
     }
 }
@@ -324,7 +326,7 @@ pub(super) const BATCH: usize = 16;
 pub(super) struct CompletionQueue {
     raw: NonNull<ib::ibv_cq>,
     channel: AsyncFd<CompletionChannel>,
-    /// An event is pending, or the next completion generates one.
+    /// Whether an event is pending or the next completion will generate an event.
     armed: bool,
 }
 
@@ -358,7 +360,7 @@ impl CompletionQueue {
         usize::try_from(count).map_err(|_| io::Error::other("polling the completion queue failed"))
     }
 
-    /// Returns ready when there may be completions for [`CompletionQueue::poll`].
+    /// Returns ready when completions may be available to [`CompletionQueue::poll`].
     ///
     /// The caller must then poll until the queue is empty before it calls this method again. Otherwise a
     /// completion between polling and waiting may be missed.
@@ -376,8 +378,8 @@ impl CompletionQueue {
             let channel = self.channel.get_ref().raw.as_ptr();
             // SAFETY: the channel is alive, and both pointers are writable.
             if unsafe { ib::ibv_get_cq_event(channel, &raw mut queue, &raw mut context) } == 0 {
-                // SAFETY: the event belongs to this queue, the only one on its channel. It is acknowledged
-                // once.
+                // SAFETY: the event belongs to this queue, the only queue on its channel. The event is
+                // acknowledged once.
                 unsafe { ib::ibv_ack_cq_events(self.raw.as_ptr(), 1) };
                 self.armed = false;
                 return Poll::Ready(Ok(()));
@@ -418,15 +420,15 @@ pub(super) struct Capabilities {
     pub(super) ird: u32,
     pub(super) ord: u32,
     pub(super) iwarp: bool,
-    /// InfiniBand or RoCE.
+    /// Whether the transport is InfiniBand or RoCE.
     pub(super) infiniband: bool,
     pub(super) ports: u8,
     pub(super) gids: c_int,
     pub(super) active: bool,
     pub(super) send_with_invalidate: bool,
-    /// Type 2 memory windows.
+    /// Whether the device supports type 2 memory windows.
     pub(super) windows: bool,
-    /// Linux's software RoCE.
+    /// Whether the device is Linux's software RoCE.
     pub(super) rxe: bool,
 }
 

@@ -7,12 +7,12 @@ use super::objects::Capabilities;
 /// end of the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryWindows {
-    /// Uses windows if the device supports them and Send with Invalidate, except on Linux's software RoCE,
-    /// rxe. With rxe, a server that invalidates a window twice crashes the kernel of the client, because
-    /// Linux 6.1 and 6.12 do not check for this.
+    /// Uses windows if the device supports windows and Send with Invalidate, except on Linux's software RoCE,
+    /// rxe. A server that invalidates a window twice crashes the kernel of an rxe client on Linux 6.1 and
+    /// 6.12, which do not check for a second invalidation.
     #[default]
     Auto,
-    /// As `Auto`, but also uses windows on rxe. On rxe, choose this only if the servers are trusted.
+    /// As `Auto`, but also uses windows on rxe. On rxe, choose `Always` only if the servers are trusted.
     Always,
     /// Never uses windows.
     Never,
@@ -60,14 +60,14 @@ pub struct VerbsOptions {
     pub ord: u8,
     /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
     /// second (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower
-    /// client. The server also closes a connection with outstanding work if nothing completes for 30 s plus
-    /// the time that the oldest work takes at this rate. With 0, any rate is allowed.
+    /// client. The server also closes a connection if no outstanding work completes for 30 s plus the time
+    /// that the oldest work takes at this rate. With 0, any rate is allowed.
     pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.
     pub max_region: u32,
     /// The timeout for connecting: resolving the address, resolving the route and the handshake together
-    /// (default 10 s). It also limits [`VerbsRequest::accept`](crate::VerbsRequest::accept).
+    /// (default 10 s). This timeout also limits [`VerbsRequest::accept`](crate::VerbsRequest::accept).
     pub connect_timeout: Duration,
     /// Maximum number of retransmissions of an unacknowledged message, 0 to 7 (default 7). Only for
     /// InfiniBand and RoCE.
@@ -76,14 +76,14 @@ pub struct VerbsOptions {
     /// unlimited. Only for InfiniBand and RoCE.
     pub receiver_not_ready_retries: u8,
     /// The time without a completion after which a connection checks that its peer is alive (default 60 s).
-    /// `None` disables the checks, and a dead peer is then detected only while a call is outstanding. A check
-    /// is an empty RDMA Write, which fails when the device stops retransmitting
+    /// `None` disables the checks, and a dead peer is then detected only while posted work is incomplete. A
+    /// check is an empty RDMA Write, which fails when the device stops retransmitting
     /// ([`VerbsOptions::retries`]), or on iWARP when the device's TCP does.
     ///
     /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. On
-    /// InfiniBand and RoCE, that is `retries + 1` times the acknowledgment timeout that the kernel derives
-    /// from the path. On RoCE, it is usually less than 20 s in total. On siw, `net.ipv4.tcp_retries2`
-    /// applies, by default about 16 minutes.
+    /// InfiniBand and RoCE, the retransmissions take `retries + 1` times the acknowledgment timeout that the
+    /// kernel derives from the path. On RoCE, they usually take less than 20 s in total. On siw,
+    /// `net.ipv4.tcp_retries2` applies, by default about 16 minutes.
     pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,

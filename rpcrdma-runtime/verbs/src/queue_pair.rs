@@ -100,8 +100,8 @@ unsafe impl Send for QueuePair {}
 impl QueuePair {
     /// Creates the queue pair of an id that is bound to a device, and posts the first Receives.
     ///
-    /// If `windowed`, memory is advertised through windows, provided that the options allow it and the device
-    /// has a free window.
+    /// If `windowed`, memory is advertised through windows, provided that the options and the device permit
+    /// windows and a window is free.
     pub(super) fn new(
         id: &Arc<Id>,
         receive_size: u32,
@@ -202,7 +202,7 @@ impl QueuePair {
         (count > 0).then_some(Load { oldest, next: oldest + count, octets, completed: self.completed })
     }
 
-    /// Requests `count` more Receives. Receives beyond the limit are posted when earlier ones complete.
+    /// Requests `count` more Receives. Receives beyond the limit are posted when earlier Receives complete.
     pub(super) fn request_receives(&mut self, count: u32) -> io::Result<()> {
         let already_posted = count.min(self.unrequested_receives);
         self.unrequested_receives -= already_posted;
@@ -246,8 +246,8 @@ impl QueuePair {
         !self.queued.is_empty() || self.registering.is_some()
     }
 
-    /// Posts queued work as one batch, up to the capacity of the send queue. Work whose memory another thread
-    /// registers continues only if there is a context.
+    /// Posts queued work as one batch, up to the capacity of the send queue. While another thread registers
+    /// memory for a transfer, this transfer and later work continue only if `cx` is `Some`.
     pub(super) fn flush(&mut self, mut cx: Option<&mut Context<'_>>) -> io::Result<()> {
         let mut batch: Vec<VerbsRequest> = Vec::new();
         while self.is_registered(cx.as_deref_mut())?
@@ -320,7 +320,7 @@ impl QueuePair {
         check(unsafe { post(self.raw.as_ptr(), first, &raw mut rejected) })
     }
 
-    /// Prepares a request. Returns `None` if there is nothing to post, or if another thread must first
+    /// Prepares a request. Returns `None` if the work needs no request, or if another thread must first
     /// register the memory.
     fn prepare(&mut self, work: Work) -> io::Result<Option<VerbsRequest>> {
         Ok(Some(match work {
@@ -333,8 +333,8 @@ impl QueuePair {
                 if let Some(handle) = invalidate.filter(|_| self.device.send_with_invalidate) {
                     request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
                     request.raw.__bindgen_anon_1.invalidate_rkey = handle;
-                    // The library for siw reads the handle from here (rdma-core 44). Other libraries use this
-                    // field only for RDMA Reads and Writes.
+                    // The library for siw reads the handle from this field (rdma-core 44). Other libraries
+                    // use the field only for RDMA Reads and Writes.
                     request.raw.wr.rdma.rkey = handle;
                 }
                 request
@@ -474,7 +474,7 @@ impl QueuePair {
     }
 
     /// Prepares a request for the parts of a message. Short parts are copied into a slot; long parts are
-    /// registered. If there are too many elements, the whole message is copied.
+    /// registered. If the message needs too many elements, the whole message is copied.
     fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<VerbsRequest> {
         let total: usize = message.iter().map(Bytes::len).sum();
         let slot = self.copy_slots.take(&self.domain)?;
@@ -511,7 +511,7 @@ impl QueuePair {
         Ok(VerbsRequest { raw: request(), sges, posted, inline })
     }
 
-    /// Handles one batch of completions. Returns false if there was none.
+    /// Handles one batch of completions. Returns false if the batch is empty.
     pub(super) fn poll(&mut self, ready: &mut VecDeque<Completion>) -> Result<bool, CloseReason> {
         let mut batch = [ib::ibv_wc::default(); BATCH];
         let count = self.queue.poll(&mut batch).map_err(|error| CloseReason::Io(error.to_string()))?;
@@ -529,7 +529,7 @@ impl QueuePair {
         Ok(count > 0)
     }
 
-    /// Returns ready when there may be completions for [`QueuePair::poll`].
+    /// Returns ready when completions may be available to [`QueuePair::poll`].
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.queue.poll_event(cx)
     }

@@ -3,7 +3,7 @@
 //!
 //! The cache and its size limit are shared by all connections of the process.
 //!
-//! With InfiniBand and RoCE, connections also share the buffers, so an idle connection holds none. This
+//! With InfiniBand and RoCE, connections also share the buffers, so an idle connection holds none. Sharing
 //! discloses no data: an RDMA Read completes only when it has overwritten the whole buffer.
 //!
 //! With iWARP, a peer may respond with less data than requested. A connection therefore reuses only its own
@@ -48,7 +48,8 @@ impl Owner {
         if shared { Owner::Shared } else { Owner::Connection(NUMBERS.fetch_add(1, Ordering::Relaxed)) }
     }
 
-    /// Returns a buffer of this length, which contains zeros or data of an earlier RDMA Read of this owner.
+    /// Returns a buffer of length `len` that contains zeros or the data of an earlier RDMA Read of this
+    /// owner.
     pub(super) fn take(self, len: usize) -> BytesMut {
         let cached = if is_cacheable(len) { cache().take(self, len) } else { None };
         cached.unwrap_or_else(|| BytesMut::zeroed(len))

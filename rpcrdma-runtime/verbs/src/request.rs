@@ -69,7 +69,7 @@ pub(super) struct Posted {
     pub(super) done: Done,
     /// The length of the request's data, in octets. 0 until the request is posted.
     pub(super) octets: u64,
-    /// The work request generates no completion.
+    /// Whether the work request generates no completion.
     pub(super) unsignaled: bool,
     pub(super) slot: Option<usize>,
     pub(super) regions: Vec<Registered<Bytes>>,

@@ -134,7 +134,7 @@ async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, VerbsError>
     }
 }
 
-/// Returns the name of the RDMA device that has a route to an address, or `None` if there is no such device.
+/// Returns the name of the RDMA device that has a route to an address, or `None` if no device has a route.
 ///
 /// # Errors
 /// Returns [`VerbsError`] if resolving the address fails or takes longer than `limit`.
@@ -147,7 +147,7 @@ pub async fn device_for(address: SocketAddr, limit: Duration) -> Result<Option<S
 }
 
 /// Returns true if an RDMA device of this machine has this address. For an unspecified address, returns true
-/// if there is any RDMA device.
+/// if this machine has any RDMA device.
 #[must_use]
 pub fn serves(address: SocketAddr) -> bool {
     if address.ip().is_unspecified() {
@@ -225,7 +225,7 @@ impl VerbsListener {
     /// Binds an address and listens.
     ///
     /// # Errors
-    /// Fails if no RDMA device has the address, or if binding or listening fails.
+    /// Fails if no RDMA device has the address, or if resolving, binding or listening fails.
     pub async fn bind(address: impl ToSocketAddrs, options: VerbsOptions) -> io::Result<Self> {
         let mut last = io::ErrorKind::NotFound.into();
         for candidate in lookup_host(address).await? {
@@ -241,7 +241,8 @@ impl VerbsListener {
         Err(last)
     }
 
-    /// Returns the bound address. If port 0 was requested, it contains the port that the system chose.
+    /// Returns the bound address. If port 0 was requested, the address contains the port that the system
+    /// chose.
     ///
     /// # Errors
     /// Never fails. The signature matches the method of sockets.
@@ -332,7 +333,7 @@ fn listen_once(address: SocketAddr) -> io::Result<Id> {
     Ok(id)
 }
 
-/// A connection request from a peer. Dropping it refuses the request.
+/// A connection request from a peer. Dropping this value refuses the request.
 #[derive(Debug)]
 pub struct VerbsRequest {
     id: Arc<Id>,
@@ -362,7 +363,8 @@ impl VerbsRequest {
     /// Receives are posted before the peer is notified.
     ///
     /// # Errors
-    /// Returns [`VerbsError`] if the handshake fails or times out. The connection is then refused.
+    /// Returns [`VerbsError`] if the private data is too long, or if the handshake fails or times out. The
+    /// connection is then refused.
     pub async fn accept(self, private_data: &[u8], receive_size: u32) -> Result<VerbsConnection, VerbsError> {
         let VerbsRequest { id, private_data: peer_private_data, peer_ord, peer_ird, options, .. } = self;
         if private_data.len() > MAX_PRIVATE_DATA {

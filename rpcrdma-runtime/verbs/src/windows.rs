@@ -48,8 +48,8 @@ impl Window {
 
     /// Records the handle of the last bind, from which the next handle is derived.
     fn set_handle(&mut self, handle: u32) {
-        // SAFETY: the window is alive. The device is not using it, because all work requests that refer to it
-        // are complete.
+        // SAFETY: the window is alive. The device is not using the window, because all work requests that
+        // refer to the window are complete.
         unsafe { self.raw.as_mut().rkey = handle };
     }
 }
@@ -64,8 +64,8 @@ impl Drop for Window {
         // SAFETY: window and context are alive.
         let dealloc = unsafe { (*self.raw.as_ref().context).ops.dealloc_mw };
         if let Some(dealloc) = dealloc {
-            // SAFETY: the window is freed once. Work requests that refer to it are complete, or fail without
-            // using it.
+            // SAFETY: the window is freed once. Work requests that refer to the window are complete, or fail
+            // without using the window.
             check_destroyed("memory window", unsafe { dealloc(self.raw.as_ptr()) });
         }
     }

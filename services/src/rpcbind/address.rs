@@ -8,7 +8,7 @@ const MAX_LEN: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len() + "
 
 /// Formats an IP address and a port as a universal address: `192.0.2.1.78.81` is port 20049 of 192.0.2.1.
 ///
-/// The zone of an IPv6 address is omitted, because it is meaningless on another machine.
+/// The zone of an IPv6 address is omitted, because a zone is meaningless on another machine.
 #[must_use]
 pub fn to_universal(address: &SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();

@@ -2,7 +2,7 @@ use rpcrdma_runtime::{CallError, ConnectError};
 
 use super::Netid;
 
-/// Why a request to rpcbind failed.
+/// The reason why a request to rpcbind failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RpcbindError {

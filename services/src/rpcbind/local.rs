@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::MAX_REPLY;
 
-/// A connection over a local socket, with the record marking of TCP. It runs one call at a time.
+/// A connection over a local socket, with the record marking of TCP. The connection runs one call at a time.
 #[derive(Debug)]
 pub(super) struct Local {
     /// `None` after a failed or cancelled call, because a partial record may remain. The next call
@@ -40,8 +40,8 @@ impl Local {
 
     async fn exchange(&self, call: &[u8]) -> Result<Bytes, CallError> {
         let mut slot = self.socket.lock().await;
-        // The socket is put back after a complete reply. A cancelled call drops it and so closes the
-        // connection.
+        // The socket is put back after a complete reply. A failed or cancelled call drops the socket, which
+        // closes the connection.
         let mut socket = match slot.take() {
             Some(socket) => socket,
             None => self.reconnect().await?,

@@ -15,13 +15,13 @@ pub enum Netid {
 }
 
 impl Netid {
-    /// Returns the netid of RPC-over-RDMA for this address family.
+    /// Returns the netid of RPC-over-RDMA for the family of this address.
     #[must_use]
     pub fn rdma(address: IpAddr) -> Self {
         if address.is_ipv4() { Netid::Rdma } else { Netid::Rdma6 }
     }
 
-    /// Returns the netid of TCP for this address family.
+    /// Returns the netid of TCP for the family of this address.
     #[must_use]
     pub fn tcp(address: IpAddr) -> Self {
         if address.is_ipv4() { Netid::Tcp } else { Netid::Tcp6 }

@@ -81,7 +81,8 @@ async fn remove(
     if programs.is_empty() {
         return Ok(());
     }
-    // rpcbind ignores the address in a removal, so it could remove the new registration of another server.
+    // rpcbind ignores the address in a removal, so a removal could affect the new registration of another
+    // server.
     let current = registered(rpcbind, netid, address).await?;
     let mut first = Ok(());
     for (program, version) in programs.iter().copied().filter(|program| current.contains(program)) {

@@ -19,9 +19,10 @@ use crate::report::{Check, Report};
 /// 1 MiB and 3 bytes. The length is not a multiple of four, so that the padding rules of chunks apply.
 pub(crate) const FILE_LEN: usize = (1 << 20) + 3;
 const ENTRIES: u32 = 2_000;
-/// Large enough for all entries with their attributes in one reply.
+/// The maximum size of the READDIRPLUS reply in bytes, enough for all entries with their attributes.
 const DIRECTORY_REPLY: u32 = 1 << 20;
-/// Too long for an inline threshold of 1,024 bytes, and too short for a separate Read chunk.
+/// The length of the symlink's target: too long for an inline threshold of 1,024 bytes, and too short for a
+/// separate Read chunk.
 const TARGET_LEN: usize = 960;
 
 type Nfs = nfs_v3::Client<Client>;

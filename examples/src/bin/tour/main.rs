@@ -1,8 +1,8 @@
 //! A tour from the text of a specification to a file transfer over RPC-over-RDMA.
 //!
 //! The program compiles `specs/nfs3.txt`, serves files in memory over iWARP on the loopback interface, and
-//! makes NFSv3 calls that use every kind of chunk. It exits with status 0 only if all data was correct and
-//! every kind of chunk was used.
+//! makes NFSv3 calls that use every kind of chunk. It exits with status 0 only if the compiled code matches
+//! `generated/nfs3`, all data is correct and every kind of chunk is used.
 
 mod calls;
 mod compile;

@@ -9,7 +9,7 @@ pub struct Traffic {
     pub read_chunks: u32,
     /// The bytes in these Read chunks.
     pub read_bytes: u64,
-    /// The length of the stream in the Position-Zero Read chunk, or 0 without one.
+    /// The length of the stream in the Position-Zero Read chunk, or 0 if the call has no such chunk.
     pub position_zero: u64,
     /// The number of offered Write chunks.
     pub write_chunks: u32,

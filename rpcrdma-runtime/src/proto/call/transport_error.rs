@@ -35,7 +35,7 @@ pub enum TransportError {
     /// The connection ended before the call was sent. The call was not executed.
     #[error("the connection ended before the call was sent: {0}")]
     Unsent(CloseReason),
-    /// The call timed out. It may have been executed.
+    /// The call timed out. The call may have been executed.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
     /// No connection was available before the call timed out, or within the maximum number of attempts. A
@@ -87,8 +87,8 @@ pub enum Unsendable {
         /// The limit.
         max: usize,
     },
-    /// The call does not fit inline and must not have chunks: it is a backward call, or the responder does
-    /// not support RDMA Reads.
+    /// The call does not fit inline and must not have Read chunks, because it is a backward call or the
+    /// responder does not support RDMA Reads.
     #[error(
         "the message has {bytes} bytes and cannot have Read chunks, limit {max} (the negotiated inline threshold, Config::private_data of both peers)"
     )]

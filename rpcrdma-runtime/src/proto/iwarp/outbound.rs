@@ -28,7 +28,7 @@ pub(super) struct Outbound {
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
     /// True if the last new message was a Read Response. The front of `work` is then next, unless `work` is
-    /// empty or starts with a Read.
+    /// empty or starts with a Read that must wait.
     after_response: bool,
     pub(super) send_msn: u32,
     read_msn: u32,
@@ -151,8 +151,8 @@ impl Outbound {
         self.started
     }
 
-    /// Removes the next message if it is a Read and `may_read` is true. The stream chooses its sink and
-    /// passes the Read Request to [`Outbound::request`].
+    /// Removes and returns the next message if it is a Read and `may_read` is true. The stream then chooses a
+    /// sink for the Read and passes the Read Request to [`Outbound::request`].
     pub(super) fn take_read(&mut self, may_read: bool) -> Option<(Token, Segment, RegionPart)> {
         let turn = self.responses.is_empty() || self.after_response;
         if !may_read || !turn || self.current.is_some() || self.terminate.is_some() {
@@ -177,8 +177,8 @@ impl Outbound {
         self.current = Some(control_message(Opcode::ReadRequest, target, octets));
     }
 
-    /// Writes one FPDU, if one is ready. Returns its size, and the message that it completes, if any. The
-    /// last octets of the FPDU stay in `arena` until [`Outbound::flush`].
+    /// Writes the next FPDU, if any. Returns the size of the FPDU, and the message that the FPDU completes,
+    /// if any. The last octets of the FPDU stay in `arena` until [`Outbound::flush`].
     pub(super) fn emit(&mut self, out: &mut VecDeque<Bytes>) -> Option<(usize, Option<Finished>)> {
         let mut message = self.current.take().or_else(|| self.next())?;
         self.started = true;
@@ -247,7 +247,7 @@ impl Outbound {
         };
         let markers = self.markers.map_or(0, |_| Markers::most(self.max_fpdu));
         let overhead = FRAMING.saturating_add(header_len).saturating_add(markers);
-        // A multiple of four, so that only a message's last segment has pad octets.
+        // The room is a multiple of four, so that only a message's last segment has pad octets.
         let room = self.max_fpdu.saturating_sub(overhead) & !3;
         let payload = message.remaining.min(room);
         let ulpdu = header_len.saturating_add(payload);

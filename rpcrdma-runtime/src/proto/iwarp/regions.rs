@@ -16,7 +16,7 @@ const MAX_ATTEMPTS: usize = 16;
 ///
 /// A handle is 32 random bits, never an address, and is valid on one connection only. Clearing the
 /// `advertised` flag fences a region: every access checks the flag first. Unfinished Read Responses share the
-/// memory of a source, which is returned after the last response is sent or dropped.
+/// memory of a source. An invalidation returns the memory after the last response is sent or dropped.
 pub(super) struct Regions {
     entropy: Box<dyn Entropy>,
     by_handle: BTreeMap<u32, Region>,
@@ -32,7 +32,7 @@ struct Region {
     unchecked: Option<usize>,
     /// The number of Read Responses that are not sent completely.
     responses: u32,
-    /// The invalidation that waits for the last Read Response.
+    /// The token of the invalidation that waits for the last Read Response, if any.
     fence: Option<Token>,
 }
 
@@ -203,7 +203,7 @@ impl Regions {
     }
 
     /// Records that all responses were dropped. Returns the completions of the invalidations that waited for
-    /// them.
+    /// these responses.
     pub(super) fn responses_dropped(&mut self) -> Vec<Completion> {
         for region in self.by_handle.values_mut() {
             region.responses = 0;

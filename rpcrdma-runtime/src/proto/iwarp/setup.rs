@@ -11,7 +11,7 @@ const MAX_DEPTH: u16 = 128;
 /// The assumed IRD of a peer that announces no depths.
 const UNKNOWN_DEPTH: u16 = 1;
 
-/// The local parameters, before the parameters of the peer are known.
+/// The local parameters of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Whether to request CRCs in FPDUs. CRCs are also used if only the peer requests them.
@@ -43,7 +43,7 @@ pub struct Agreed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// MPA revision 0.
+    /// The peer uses MPA revision 0.
     #[error("MPA revision {0} is too old")]
     Revision(u8),
     /// The peer serves no RDMA Reads, so no Read chunk can be fetched.
@@ -75,8 +75,8 @@ fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Re
 }
 
 /// Returns a local depth and its value in the reply, given the peer's matching depth. If the peer does not
-/// negotiate the depth, the local depth is unchanged and the reply does not negotiate a depth either (RFC
-/// 6581 section 9.1).
+/// negotiate the depth, the local depth is unchanged and the reply does not negotiate it either (RFC 6581
+/// section 9.1).
 fn answer_depth(own: u16, peers: u16) -> (u16, u16) {
     if peers == NOT_NEGOTIATED { (own, NOT_NEGOTIATED) } else { (own.min(peers), own.min(peers)) }
 }
@@ -90,7 +90,7 @@ impl Offer {
         }
     }
 
-    /// Creates the MPA request of this offer: revision 2, enhanced.
+    /// Creates the enhanced MPA request (revision 2) of this offer.
     ///
     /// # Errors
     /// [`SetupError::PrivateData`] if the private data exceeds 196 octets.
@@ -191,8 +191,8 @@ impl Offer {
         })
     }
 
-    /// Returns the FPDU that an initiator sends before it closes the connection because of
-    /// [`SetupError::Depth`]: a Terminate.
+    /// Returns the FPDU with the Terminate that an initiator sends before it closes the connection because of
+    /// [`SetupError::Depth`].
     #[must_use]
     pub fn terminate(&self, reply: &FrameHeader) -> Vec<u8> {
         let mut outbound = Outbound::new(0, self.crc || reply.crc, reply.markers);
@@ -203,7 +203,8 @@ impl Offer {
         octets.into_iter().flatten().collect()
     }
 
-    /// Creates the MPA reply to a request: with the same revision, and enhanced if the request is.
+    /// Creates the MPA reply to a request, with the same revision. The reply is enhanced if the request is
+    /// enhanced.
     ///
     /// # Errors
     /// [`SetupError::PrivateData`] if the private data exceeds 196 octets, or 200 in a reply without depths.
@@ -271,8 +272,8 @@ mod tests {
     /// Requirement: R370, R371, R372, R712, R714, R729
     #[test]
     fn depths_are_limited_by_both_peers() {
-        // The depths of a request, and the depths that the responder uses. The reply contains negotiated
-        // depths only.
+        // Each case has the depths of a request, and the depths that the responder uses. The reply contains
+        // negotiated depths only.
         for ((ird, ord), (kept_ird, kept_ord)) in [
             ((128, 0), (0, 16)),
             ((1, 1), (1, 1)),

@@ -38,7 +38,7 @@ pub struct Stream {
     pub(super) outbound: Outbound,
     /// Outstanding local Reads, oldest first.
     pub(super) reads: VecDeque<PendingRead>,
-    /// The unfinished region whose next Read is not sent yet, or empty.
+    /// The unfinished region whose next Read is not sent yet, or an empty buffer.
     pub(super) sink: BytesMut,
     pub(super) completions: VecDeque<Completion>,
     ending: Option<CloseReason>,
@@ -236,8 +236,8 @@ impl Stream {
         [fpdu, send, write, (!self.reads.is_empty()).then_some(self.inbound.counters.reads)]
     }
 
-    /// Sends an empty RDMA Write, which the receiver ignores, unless other output is pending. Linux's siw may
-    /// leave the first FPDU unread until one more TCP segment arrives.
+    /// Queues an empty RDMA Write if the stream may send and has no other output. The receiver ignores this
+    /// RDMA Write. Linux's siw may leave the first FPDU unread until one more TCP segment arrives.
     pub fn probe(&mut self) {
         if self.is_open() && self.may_transmit() && !self.has_output() {
             let sink = Segment { handle: 0, length: 0, offset: 0 };
@@ -261,8 +261,8 @@ impl Stream {
         self.finished = !self.is_open();
     }
 
-    /// Ends the stream because the TCP stream was closed or the peer timed out. A stream that is already
-    /// ending keeps its first reason.
+    /// Ends the stream without further output, for example because the TCP stream was closed or the peer
+    /// timed out. A stream that is already ending keeps its first reason.
     pub fn abort(&mut self, reason: CloseReason) {
         self.fail(reason);
         self.finish();

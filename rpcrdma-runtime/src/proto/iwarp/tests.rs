@@ -104,7 +104,7 @@ impl Pair {
         }
     }
 
-    /// Returns all completions of a stream since the last call.
+    /// Runs both streams, and returns the completions of one stream since the last call.
     fn take(&mut self, side: usize) -> Vec<Completion> {
         self.run();
         core::mem::take(&mut self.done[side])
@@ -461,7 +461,7 @@ fn writes_to_an_abandoned_sink_are_dropped_and_the_stream_continues() {
     pair.submit(1, Action::Invalidate { token: Token(6), handle: sink.handle });
     let done = pair.take(1);
     let [Completion::Invalidated { token: Token(6), memory, .. }] = &done[..] else { panic!("{done:?}") };
-    assert!(memory.is_empty(), "its memory was freed");
+    assert!(memory.is_empty(), "the memory of the sink was freed");
     assert!(!Memory::Source(Bytes::from_static(b"a")).is_empty());
     assert!(pair.streams[1].is_open());
 }
@@ -490,7 +490,7 @@ fn marked_sends(crc: bool, max_len: usize) -> Vec<u8> {
     pieces.iter().flatten().copied().collect()
 }
 
-/// Compares the output with a parser that finds markers only by their position in the stream.
+/// Checks the output with a parser that finds markers only by their position in the stream.
 ///
 /// Requirement: R427, R900, R901
 #[test]

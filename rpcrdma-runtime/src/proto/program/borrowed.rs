@@ -1,11 +1,11 @@
 //! Programs with borrowed arguments and results, for the `borrowed` output of rpcrdma-xdrgen.
 //!
 //! A server's arguments borrow from the call. A handler passes its result to an [`Answer`], which encodes it
-//! while the borrowed data is still alive. A client's arguments may borrow from anything. A client gets a
+//! while the borrowed data is still alive. A client's arguments may borrow from any memory. A client gets a
 //! [`BorrowedReply`] that owns the message, and the result borrows from that reply.
 //!
-//! Borrowed items are not DDP-eligible. A peer may still place eligible arguments in chunks, as its binding
-//! allows. The server then copies the stream and the chunks together before decoding.
+//! Borrowed items are not DDP-eligible. A peer may still place arguments in chunks if they are eligible in
+//! its binding. The server then copies the stream and the chunks into one buffer before decoding.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -40,8 +40,8 @@ pub trait BorrowedProcedure: 'static {
     }
 }
 
-/// Adapts a procedure to [`Caller`]. The arguments are encoded before the call. The result can
-/// be decoded from the reply any number of times.
+/// Adapts a [`BorrowedProcedure`] to [`Caller`]. The arguments are encoded before the call. The result can be
+/// decoded from the reply any number of times.
 #[derive(Clone, Copy, Debug)]
 pub struct Lent<Q>(PhantomData<fn() -> Q>);
 
@@ -175,7 +175,7 @@ pub struct BorrowedCall<'a> {
 }
 
 impl<'a> BorrowedCall<'a> {
-    /// Inserts the content of chunks into the stream. Copies only if there are chunks.
+    /// Inserts the content of chunks into the stream. Copies only if the call has chunks.
     ///
     /// # Errors
     /// [`Reject::GarbageArguments`] if a chunk's position is invalid.
@@ -205,12 +205,12 @@ pub struct Answer<'r, Q> {
 }
 
 impl<'r, Q: BorrowedProcedure> Answer<'r, Q> {
-    /// Returns an answer that is appended to `reply`.
+    /// Creates an answer that appends the result to `reply`.
     pub fn new(reply: &'r mut Reducer) -> Self {
         Answer { reply, procedure: PhantomData }
     }
 
-    /// Encodes the result. The borrow ends with this call.
+    /// Encodes the result. The borrow of `result` ends when this method returns.
     ///
     /// # Errors
     /// [`Reject::SystemError`] if the result cannot be encoded.

@@ -3,7 +3,7 @@ use core::any::Any;
 use core::fmt;
 use core::net::SocketAddr;
 
-/// The origin of a call, as far as its transport knows it.
+/// The origin of a call, as reported by its transport.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// The caller's address, if the transport has one.

@@ -1,7 +1,7 @@
-//! Backward-direction calls (RFC 8167), next to the engine of the forward direction on the same connection.
+//! The engines for backward-direction calls (RFC 8167), next to the forward engine of the same connection.
 //!
 //! A client that accepts such calls has a [`BackwardResponder`] next to its requester. A server that makes
-//! such calls has a [`BackwardRequester`] next to its responder. The backward engine sees each completion
+//! such calls has a [`BackwardRequester`] next to its responder. The backward engine receives each completion
 //! first ([`BackwardResponder::take`]) and returns the completions of the forward engine. The directions have
 //! separate XIDs and credits. Without a backward engine, the forward engine drops backward messages, or
 //! rejects them with ERR_CHUNK.
@@ -91,8 +91,8 @@ impl BackwardResponder {
         self.responder.reply(key, message)
     }
 
-    /// Returns, once, why the last reply that was too long did not fit inline. Its call was rejected with
-    /// ERR_CHUNK.
+    /// Removes and returns the [`NoRoom`] of the last reply that did not fit inline, if any. The call of this
+    /// reply was rejected with ERR_CHUNK.
     pub fn take_no_room(&mut self) -> Option<NoRoom> {
         self.responder.take_no_room()
     }
@@ -102,7 +102,7 @@ impl BackwardResponder {
         self.responder.drop_call(key);
     }
 
-    /// Returns the number of unanswered calls, plus replies not yet passed to the provider.
+    /// Returns the number of unanswered calls, plus the replies and errors not yet passed to the provider.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.responder.in_progress()
@@ -189,7 +189,8 @@ impl BackwardRequester {
         self.requester.limit(client);
     }
 
-    /// Abandons the call. If the call was sent, its credit stays in use until the client replies.
+    /// Abandons the call. If the call was sent, its credit stays in use until the client replies or the
+    /// connection ends.
     pub fn cancel(&mut self, call: CallId) {
         self.requester.cancel(call);
     }
@@ -213,7 +214,7 @@ impl BackwardRequester {
     }
 }
 
-/// Returns a [`Completion::Closed`] without memory, since backward calls advertise none.
+/// Returns a [`Completion::Closed`] without memory, since backward calls advertise no memory.
 fn closed(reason: &CloseReason) -> Completion {
     Completion::Closed { reason: reason.clone(), returned: alloc::vec::Vec::new() }
 }

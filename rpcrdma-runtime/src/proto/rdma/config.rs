@@ -9,8 +9,8 @@ pub enum LongCall {
     #[default]
     Whole,
     /// The reduced stream in a Position-Zero Read chunk, and each item in a Read chunk of its own. Falls back
-    /// to `Whole` if the chunks do not fit into the header. Linux's server (6.1 to 6.12) answers such calls
-    /// with GARBAGE_ARGS.
+    /// to `Whole` if the header would be too long or the number of segments would exceed the limit. Linux's
+    /// server (6.1 to 6.12) rejects such calls with GARBAGE_ARGS.
     Reduced,
 }
 
@@ -22,14 +22,14 @@ pub struct Config {
     /// Backward-direction credits (RFC 8167) to grant (client) or to request (server); at least 1 (default
     /// 16).
     pub backward_credits: u32,
-    /// The private data to send during the handshake. Its sizes are those of the local Sends and Receives.
+    /// The private data to send during the handshake. It announces the sizes of the local Sends and Receives.
     pub private_data: PrivateData,
     /// The maximum segment size of a chunk in bytes. Longer chunks are split (default: the maximum of the
     /// provider).
     pub max_segment: u32,
     /// How to send calls that do not fit inline.
     pub long_call: LongCall,
-    /// Limits on the peer's messages.
+    /// Limits on the peer's messages and on the chunks of local calls.
     pub limits: MessageLimits,
     /// The maximum total size of the Read chunks that a responder keeps in memory for one connection, in
     /// bytes (default 64 MiB). A call counts from its first RDMA Read until its reply. Further calls wait. A

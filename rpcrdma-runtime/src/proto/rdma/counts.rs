@@ -21,9 +21,9 @@ counts! {
         /// Replies with their stream in the Reply chunk.
         pub long_replies: "long replies",
         /// Bytes of the calls' Sends, headers included.
-        pub call_bytes: "bytes of inline calls",
+        pub call_bytes: "bytes in Sends of calls",
         /// Bytes of the replies' Sends, headers included.
-        pub reply_bytes: "bytes of inline replies",
+        pub reply_bytes: "bytes in Sends of replies",
         /// Bytes in Read chunks, Position-Zero chunks included.
         pub read_bytes: "bytes read",
         /// Bytes in Write chunks and Reply chunks.
@@ -50,8 +50,9 @@ counts! {
         pub xid: "ERR_CHUNK for the XID",
         /// Calls that ran but offered too little memory for their reply: ERR_CHUNK (R177).
         pub room: "ERR_CHUNK because the reply did not fit",
-        /// Retransmitted calls whose RDMA Reads or Writes ended an earlier connection: ERR_CHUNK (R178).
-        pub fatal: "ERR_CHUNK for the end of a connection",
+        /// Retransmitted calls whose RDMA Reads or Writes may have ended an earlier connection: ERR_CHUNK
+        /// (R178).
+        pub fatal: "ERR_CHUNK for calls that may have ended a connection",
         /// Calls without a reply, for example because the server is stopping or the message is not a call.
         pub unanswered: "calls without a reply",
     }
@@ -122,7 +123,8 @@ mod tests {
         let plain = Traffic { call_inline: 5, reply_inline: 7, ..Traffic::default() };
         let with_item = Traffic { read_chunks: 1, read_bytes: 3, ..plain };
         let both = Traffic { write_bytes: 1, reply_chunk_bytes: 1, ..plain };
-        // Forms: calls inline, chunked, long; replies inline, chunked, long. Then the bytes read and written.
+        // `forms` counts inline, chunked and long calls, then inline, chunked and long replies. `bytes`
+        // counts the bytes read and the bytes written.
         for (traffic, forms, bytes) in [
             (plain, [1, 0, 0, 1, 0, 0], [0, 0]),
             (with_item, [0, 1, 0, 1, 0, 0], [3, 0]),

@@ -34,7 +34,7 @@ impl Credits {
         self.outstanding
     }
 
-    /// Takes a credit. Returns false if none is free.
+    /// Takes a credit. Returns false if no credit is free.
     #[must_use]
     pub fn take(&mut self) -> bool {
         let free = self.outstanding < self.granted;
@@ -92,7 +92,7 @@ mod tests {
         credits.grant(2);
         credits.release();
         credits.release();
-        assert!(!credits.take(), "two are outstanding and two are granted");
+        assert!(!credits.take(), "two calls are outstanding, and two credits are granted");
         credits.release();
         assert!(credits.take());
     }
@@ -104,7 +104,7 @@ mod tests {
         credits.grant(2);
         assert!(credits.take() && credits.take() && credits.send());
         credits.grant(1);
-        assert!(!credits.send(), "one is granted, and one is unanswered");
+        assert!(!credits.send(), "one credit is granted, and one call is unanswered");
         credits.answered();
         assert!(credits.send());
     }

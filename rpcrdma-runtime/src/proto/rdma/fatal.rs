@@ -3,8 +3,8 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
-/// XIDs, by owner, of calls whose RDMA Reads or Writes may have ended a connection. A retransmission would
-/// end the next connection as well, so it is rejected with ERR_CHUNK.
+/// XIDs, by owner, of calls whose RDMA Reads or Writes may have ended a connection. A retransmission may end
+/// the next connection as well, so the responder rejects it with ERR_CHUNK.
 ///
 /// If only one call can be the cause, its retransmission is rejected. If several calls can be the cause, each
 /// is rejected only after it is suspected a second time.
@@ -22,7 +22,8 @@ struct Suspect {
     certain: bool,
 }
 
-/// The maximum length of [`FatalCalls::order`]. Beyond it, the oldest suspects of all owners are dropped.
+/// The maximum length of [`FatalCalls::order`]. Beyond this length, the oldest suspects of all owners are
+/// dropped.
 const MAX_SUSPECTS: usize = 1024;
 /// The lifetime of a suspect. Later, the client may use the XID for another call.
 const LIFETIME: Duration = Duration::from_secs(120);
@@ -34,8 +35,8 @@ impl<K: Clone + Ord> FatalCalls<K> {
         FatalCalls { suspects: BTreeMap::new(), order: VecDeque::new() }
     }
 
-    /// Records that RDMA Reads or Writes of one of these calls ended a connection of this owner. `now` is a
-    /// monotonic time since an arbitrary moment.
+    /// Records that RDMA Reads or Writes of one of these calls may have ended a connection of this owner.
+    /// `now` is a monotonic time since an arbitrary moment.
     pub fn add_suspects(&mut self, owner: &K, xids: &[u32], now: Duration) {
         let alone = xids.len() == 1;
         for xid in xids {

@@ -5,10 +5,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::wire::private_data::{DEFAULT_INLINE, Negotiated};
 
-/// The limits that a peer announced by the connection configuration protocol.
+/// The limits that a peer announces with the connection configuration protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerLimits {
-    /// The maximum size of a message without chunks, in bytes, including its transport header.
+    /// The maximum size of a message with an inline stream, in bytes, including its transport header.
     pub inline: u32,
     /// The maximum number of outstanding RDMA Reads. If 0, calls have no Read chunks.
     pub reads: u32,
@@ -22,7 +22,7 @@ impl PeerLimits {
     }
 }
 
-/// The RPC-over-RDMA connection of a call, which its handler finds in
+/// The RPC-over-RDMA connection of a call. Handlers find the link in
 /// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). The link contains the local
 /// limits and the limits that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]

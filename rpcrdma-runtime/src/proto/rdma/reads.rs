@@ -1,5 +1,5 @@
-//! A call's Read chunks: checked before any RDMA Read, assembled afterwards (RFC 8166 sections 3.4.5 and
-//! 3.5.3).
+//! Checks a call's Read chunks before any RDMA Read, and assembles the call afterwards (RFC 8166 sections
+//! 3.4.5 and 3.5.3).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -19,7 +19,7 @@ pub(super) struct ReplyPlan {
     pub(super) stream: u64,
 }
 
-/// The part of a reply that does not fit into the memory that its call offered.
+/// The part of a reply that exceeds the space at its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom {
     /// The destination of this part.
@@ -33,7 +33,7 @@ pub struct NoRoom {
 /// The destination of a part of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The inline message, because the call offered no Reply chunk or the header is too long to use one.
+    /// The inline message: the call offered no Reply chunk, or the header alone exceeds the inline threshold.
     Inline,
     /// A Write chunk.
     WriteChunk,

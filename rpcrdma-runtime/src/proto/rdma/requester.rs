@@ -249,8 +249,8 @@ impl Requester {
         }
     }
 
-    /// Returns true if the call holds a credit, and possibly memory that the peer can access. Both are
-    /// released when the call or the connection ends.
+    /// Returns true if the call holds a credit, and possibly memory that the peer can access. The end of the
+    /// call or of the connection releases the credit and the memory.
     #[must_use]
     pub fn holds(&self, call: CallId) -> bool {
         self.calls.get(call.xid()).is_some_and(|state| state.id == call)
@@ -268,8 +268,8 @@ impl Requester {
     }
 
     /// Times out and abandons a call. A sent call keeps its credit until its reply arrives or the connection
-    /// ends, since a call is never retransmitted on the same connection. Its sinks are fenced. Its sources
-    /// stay registered, since their content cannot change and the responder may still run the call.
+    /// ends. Its sinks are fenced. Its sources stay registered, since their content cannot change and the
+    /// responder may still run the call.
     ///
     /// Closes the connection if the provider cannot fence the memory of a sent call, or if timed-out calls
     /// hold all credits.
@@ -379,7 +379,7 @@ impl Requester {
         self.advance(xid);
     }
 
-    /// Returns the XID of a call and how to send it, or why it cannot be sent.
+    /// Returns the XID and the plan of a call, or the reason why the call cannot be sent.
     fn plan(&mut self, call: OutgoingCall) -> Result<(u32, Plan), Unsendable> {
         let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
         let xid = xid.ok_or(Unsendable::NoXid)?;
@@ -549,7 +549,7 @@ impl Requester {
         self.close(CloseReason::Violation(what.to_string()));
     }
 
-    /// Invalidates all advertised regions of the call, including those that the peer has invalidated. The
+    /// Invalidates all advertised regions of the call, including a region that the peer has invalidated. The
     /// provider then returns their memory.
     fn fence(&mut self, xid: u32, outcome: Outcome) {
         let Some(call) = self.calls.get_mut(xid) else { return };

@@ -12,8 +12,7 @@ use crate::xdr::Size;
 /// Memory that a call offers for its reply (RFC 8166 sections 3.4.6 and 3.5.3). All lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyResources {
-    /// The lengths of the Write chunks: one for each eligible item of the reply (at most 16), each as large
-    /// as the largest item.
+    /// The lengths of the Write chunks, in order. Each chunk is for one eligible item of the reply.
     pub write_chunks: Vec<u32>,
     /// The length of the Reply chunk, if any: the maximum length of the reply's stream.
     pub reply_chunk: Option<u32>,
@@ -21,7 +20,7 @@ pub struct ReplyResources {
     pub memory: Option<BytesMut>,
 }
 
-/// The maximum size of a chunk in bytes: XDR counts and positions in a stream have 32 bits.
+/// The maximum size of a chunk in bytes: counts and positions in an XDR stream have 32 bits.
 const MAX_CHUNK: u32 = u32::MAX;
 
 /// The reason why no memory can be offered for a reply.
@@ -58,8 +57,8 @@ const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
 impl ReplyResources {
     /// Returns the memory that a call must offer so that the largest reply fits a connection with this reply
     /// threshold. The result is empty if the reply always fits inline. Otherwise it has Write chunks for the
-    /// eligible items, and a Reply chunk if the rest may still not fit (RFC 8166 sections 4.3.2 and 4.3.3).
-    /// Assumes one segment per chunk.
+    /// eligible items, and a Reply chunk if the rest may not fit (RFC 8166 sections 4.3.2 and 4.3.3). Assumes
+    /// one segment per chunk.
     ///
     /// # Errors
     /// Returns [`OfferError`] if the reply has no upper bound, or a bound above the maximum size of a chunk.
@@ -67,8 +66,8 @@ impl ReplyResources {
         ReplyResources::in_segments(bounds, reply_threshold, u32::MAX)
     }
 
-    /// Same as [`ReplyResources::for_reply`], but with segments of at most `max_segment` bytes. The header of
-    /// the reply returns these segments, so they need space in this header.
+    /// Same as [`ReplyResources::for_reply`], but with segments of at most `max_segment` bytes. The reply
+    /// returns these segments, so its header must have space for them.
     ///
     /// # Errors
     /// Returns [`OfferError`] if the reply has no upper bound, or a bound above the maximum size of a chunk.
@@ -80,7 +79,7 @@ impl ReplyResources {
         ReplyResources::in_memory(Vec::new(), bounds, reply_threshold, max_segment)
     }
 
-    /// Same as [`ReplyResources::in_segments`]. Reuses the memory of `write_chunks`, an empty list.
+    /// Same as [`ReplyResources::in_segments`], but reuses the memory of the empty list `write_chunks`.
     pub(super) fn in_memory(
         write_chunks: Vec<u32>,
         bounds: &ReplyBounds,
@@ -161,7 +160,8 @@ mod tests {
 
     #[test]
     fn r126_the_segments_of_a_write_chunk_take_space_in_the_reply() {
-        // Headers take 28 + 24 + 400 bytes; a Write chunk takes 24 with one segment, and 1,032 with 64.
+        // The headers have 28 + 24 + 400 bytes. A Write chunk adds 24 bytes with one segment, and 1,032 bytes
+        // with 64 segments.
         let reply = bounds(66_000, 400, 65_536);
         let offered = |max_segment| ReplyResources::in_segments(&reply, 1024, max_segment).expect("bounded");
         assert_eq!(offered(65_536).reply_chunk, None);

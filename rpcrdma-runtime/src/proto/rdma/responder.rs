@@ -32,7 +32,7 @@ pub struct CallKey(u32);
 /// A call that has arrived completely.
 #[derive(Debug)]
 pub struct IncomingCall {
-    /// Identifies the call in [`Responder::reply`] and [`Responder::drop_call`].
+    /// Identifies the call, for example in [`Responder::reply`] and [`Responder::drop_call`].
     pub key: CallKey,
     /// The XID of the header, and of the RPC message.
     pub xid: u32,
@@ -43,7 +43,7 @@ pub struct IncomingCall {
 /// An event of a responder.
 #[derive(Debug)]
 pub enum ResponderEvent {
-    /// Run this call, then pass its reply to [`Responder::reply`].
+    /// Run this call, then call [`Responder::reply`], [`Responder::reply_with`] or [`Responder::drop_call`].
     Call(IncomingCall),
     /// The connection is closed. Later replies are dropped.
     Closed(CloseReason),
@@ -91,8 +91,8 @@ pub struct Responder {
     queued_answers: VecDeque<Answer>,
     /// XIDs of calls to reject if they arrive with chunks ([`Responder::refuse_calls`]).
     fatal: BTreeSet<u32>,
-    /// The most recent submitted answers, at most as many as the maximum grant: the XID of each answer with
-    /// RDMA Writes.
+    /// The XIDs of the most recently submitted answers, or `None` for an answer without RDMA Writes. The
+    /// maximum length is the maximum grant.
     recent: VecDeque<Option<u32>>,
     suspects: Vec<u32>,
     /// An empty list whose memory is reused for the RDMA Writes of the next reply.
@@ -237,7 +237,8 @@ impl Responder {
         self.awaiting_admission.pop_front()
     }
 
-    /// Admits a waiting call: its Read chunks are fetched, then [`ResponderEvent::Call`] follows.
+    /// Admits a waiting call and fetches its Read chunks. [`ResponderEvent::Call`] follows, unless the call
+    /// is rejected.
     pub fn admit(&mut self, CallKey(key): CallKey) {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.admitted) else { return };
         call.admitted = true;
@@ -281,14 +282,14 @@ impl Responder {
         self.waiting_bytes
     }
 
-    /// Returns the number of unanswered calls, plus replies not yet passed to the provider.
+    /// Returns the number of unanswered calls, plus the replies and errors not yet passed to the provider.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.calls.len().saturating_add(self.queued_answers.len())
     }
 
-    /// Rejects these calls with ERR_CHUNK, once each, if they arrive with chunks. The calls ended an earlier
-    /// connection of the same client (RFC 8166 section 4.5.3).
+    /// Rejects these calls with ERR_CHUNK, once each, if they arrive with chunks. The calls may have ended an
+    /// earlier connection of the same client (RFC 8166 section 4.5.3).
     pub fn refuse_calls(&mut self, xids: BTreeSet<u32>) {
         self.fatal = xids;
     }
@@ -341,7 +342,8 @@ impl Responder {
         self.too_large.take()
     }
 
-    /// Returns, once, why the last reply that was too long did not fit. Its call was rejected with ERR_CHUNK.
+    /// Removes and returns the [`NoRoom`] of the last reply that did not fit, if any. The call of this reply
+    /// was rejected with ERR_CHUNK.
     pub fn take_no_room(&mut self) -> Option<NoRoom> {
         self.no_room.take()
     }
@@ -419,8 +421,8 @@ impl Responder {
     }
 
     /// Returns the XIDs of calls with outstanding RDMA Reads, and of calls whose reply with RDMA Writes may
-    /// not have arrived. A requester waits for at most as many replies as were granted, including the replies
-    /// to the calls in progress.
+    /// not have arrived. A requester waits for at most as many replies as it has credits, including the
+    /// replies to the calls in progress.
     fn find_suspects(&self) -> Vec<u32> {
         let mut reading: Vec<u32> = self.reading.iter().map(|(_, key, _)| *key).collect();
         // The Reads of one call are adjacent, since they start in sequence.
@@ -461,9 +463,9 @@ impl Responder {
         self.refuse(Some((xid, error)), rule);
     }
 
-    /// Sends an answer, or queues the answer while too many Sends are outstanding. The Receive of a call
-    /// is posted again only with its answer. A requester that sends and never reads therefore exhausts the
-    /// Receives rather than the local memory.
+    /// Sends an answer, or queues the answer while too many Sends are outstanding. The Receive of an answered
+    /// call is posted again only with the answer. A requester that sends and never reads therefore exhausts
+    /// the Receives rather than the local memory.
     fn answer(&mut self, answer: Answer) {
         self.unsent_bytes = self.unsent_bytes.saturating_add(answer.bytes);
         if (self.sending.len() as u64) < u64::from(self.max_grant().saturating_add(SLACK)) {
@@ -516,7 +518,7 @@ impl Responder {
             return self.refuse_chunks(xid, XIDS_DIFFER, |refusals| &mut refusals.xid);
         }
         if !lists.is_empty() && self.fatal.remove(&xid) {
-            let why = "RDMA Reads or Writes of this call closed an earlier connection";
+            let why = "RDMA Reads or Writes of this call may have ended an earlier connection";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.fatal);
         }
         let mut traffic = Traffic { call_inline: received, ..Traffic::default() };
@@ -628,8 +630,8 @@ impl Responder {
         self.answer_call(key, message, |bytes| bytes, true)
     }
 
-    /// Same as [`Responder::reply`]. `wrap` replaces the stream, and each item outside the stream, before
-    /// they are sent. [`Responder::unsent_bytes`] excludes the RDMA Writes of the reply.
+    /// Same as [`Responder::reply`], but `wrap` replaces the stream and each item outside the stream before
+    /// the reply is sent. [`Responder::unsent_bytes`] excludes the RDMA Writes of the reply.
     pub fn reply_with(
         &mut self,
         key: CallKey,
@@ -679,8 +681,8 @@ impl Responder {
     }
 
     /// Returns the handle of the call's chunks if all have the same handle and remote invalidation was
-    /// negotiated (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one of
-    /// them for longer.
+    /// negotiated (RFC 8797 section 4.1). Several handles are ambiguous: the peer may keep one of them
+    /// registered after the call.
     fn invalidates(&self, lists: &ChunkLists) -> Option<u32> {
         if !self.negotiated.remote_invalidation {
             return None;

@@ -19,10 +19,10 @@ pub(super) fn check<'a>(
             return Err("a returned chunk has more segments than were offered");
         };
         if segment.handle != offered.handle || segment.offset != offered.offset {
-            return Err("a returned segment is not the one that was offered");
+            return Err("a returned segment differs from the offered segment");
         }
         if segment.length > offered.length {
-            return Err("a returned segment is longer than the offered one");
+            return Err("a returned segment is longer than the offered segment");
         }
         if segment.length > 0 && !full {
             return Err("a returned chunk has a gap");

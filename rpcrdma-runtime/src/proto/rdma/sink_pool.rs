@@ -2,7 +2,7 @@ use alloc::collections::VecDeque;
 
 use bytes::BytesMut;
 
-/// The maximum number of bytes stored for the sinks of later calls.
+/// The maximum total size of the stored buffers, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 const MAX_BUFFERS: usize = 64;
 

@@ -1,8 +1,8 @@
-//! The duplicate-request cache: the server does not run a retransmitted call again.
+//! The duplicate-request cache, which replays replies instead of running retransmitted calls again.
 //!
 //! A client that loses its connection retransmits its unanswered calls on the next connection, with the same
-//! XIDs. For a procedure that must not run twice (remove, rename, append), the server caches the reply and
-//! replays it. The server passes in the time, and represents each waiting caller by a value `W`.
+//! XIDs. The server caches replies and replays them, so that procedures such as remove, rename and append do
+//! not run twice. The server passes in the time, and represents each waiting caller by a value `W`.
 
 mod entries;
 mod identity;
@@ -30,16 +30,17 @@ use crate::xdr::{Item, Message};
 /// not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
-    /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
-    /// recently used reply of the owner with the most entries, or of its own owner if that owner would then
-    /// have the most. Without such a reply, the call is not cached.
+    /// Maximum number of running calls and cached replies (default 4,096). At the limit, a new call evicts
+    /// the least recently used reply of the owner that has the most entries, among the owners with cached
+    /// replies. If the owner of the call would then have more entries, the call evicts this owner's least
+    /// recently used reply. Without such a reply, the call is not cached.
     pub max_entries: usize,
     /// Maximum size of all running calls in bytes (default 64 MiB). A cached call runs to completion even if
-    /// its connection is lost. Further calls are not cached and end with their connection.
+    /// its connection is lost. Calls that exceed the limit are not cached and end with their connection.
     pub max_running: u64,
-    /// Maximum size of all cached replies in bytes, including items (default 16 MiB). A new reply evicts the
-    /// least recently used reply of the owner with the most cached bytes, which may be the new reply. Replies
-    /// are copied, so that a few bytes of a file do not keep a whole read buffer alive.
+    /// Maximum size of all cached replies in bytes, including items (default 16 MiB). Above the limit, the
+    /// owner with the most cached bytes loses its least recently used reply, which may be the new reply.
+    /// Replies are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub max_bytes: usize,
     /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies usually come from procedures
     /// that only read, which may run again.
@@ -64,8 +65,8 @@ impl Default for DuplicateLimits {
     }
 }
 
-/// Maximum number of waiters for one running call. A further waiter displaces the oldest, whose connection is
-/// most likely lost.
+/// Maximum number of waiters for one running call. Beyond this number, a new waiter displaces the oldest
+/// waiter, which most likely lost its connection.
 pub const WAITERS: usize = 16;
 
 /// The action for a received call.
@@ -73,9 +74,10 @@ pub const WAITERS: usize = 16;
 pub enum CacheLookup<W> {
     /// The call is new: run it, then call [`Duplicates::finish`]. The cache keeps the waiter until then.
     Run(Ticket),
-    /// The call is already running. All its waiters get the same reply. The oldest waiter may be displaced.
+    /// The call is already running. The waiter joins the other waiters of the call, and the oldest waiter may
+    /// be displaced.
     Joined {
-        /// The displaced waiter, which gets no reply.
+        /// The displaced waiter, if any. This waiter gets no reply.
         left: Option<W>,
     },
     /// The call was already answered: replay this reply.
@@ -151,7 +153,8 @@ impl<W> Duplicates<W> {
         self.limits
     }
 
-    /// Sets the limits. Evicts replies that exceed them, but no running calls.
+    /// Sets the limits. Evicts replies, but not running calls, to enforce [`DuplicateLimits::max_entries`]
+    /// and [`DuplicateLimits::max_bytes`].
     pub fn limit(&mut self, limits: DuplicateLimits) {
         self.limits = limits;
         while self.entries.len() > limits.max_entries && self.evict(self.shares.of_most_entries()) {}
@@ -189,8 +192,8 @@ impl<W> Duplicates<W> {
         self.bytes
     }
 
-    /// Registers a received call of `size` bytes, with the `waiter` for its reply. `now` is a monotonic time
-    /// since an arbitrary moment.
+    /// Looks up a received call of `size` bytes, and registers the call if it is new. `waiter` waits for the
+    /// reply. `now` is a monotonic time since an arbitrary moment.
     pub fn begin(&mut self, call: CallIdentity, size: u64, waiter: W, now: Duration) -> CacheLookup<W> {
         self.expire(now);
         let number = self.entries.find(&call);
@@ -229,8 +232,8 @@ impl<W> Duplicates<W> {
         CacheLookup::Run(Ticket { entry, size })
     }
 
-    /// Completes a call and caches its reply, if the limits allow it. Returns all waiters in arrival order.
-    /// `now` is as in [`Duplicates::begin`].
+    /// Completes a call and caches its reply, if any, within the limits. Returns all waiters in arrival
+    /// order. `now` is as in [`Duplicates::begin`].
     pub fn finish(&mut self, ticket: Ticket, reply: Option<&Message>, now: Duration) -> Vec<W> {
         let Ticket { entry: number, size } = ticket;
         self.running = self.running.saturating_sub(1);
@@ -270,7 +273,7 @@ impl<W> Duplicates<W> {
         }
     }
 
-    /// Removes the reply with this last use. Returns false if no reply has it.
+    /// Removes the reply with this last use. Returns false if no reply has this last use.
     fn evict(&mut self, used: Option<u64>) -> bool {
         let Some(number) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
         if let Some((call, Entry::Cached(cached))) = self.entries.remove(number) {
@@ -287,7 +290,7 @@ fn length(reply: &Message) -> usize {
     items.fold(reply.stream.len(), usize::saturating_add)
 }
 
-/// Returns the size of a cached copy in bytes. Includes the list of items, since there may be many short
+/// Returns the size of a cached copy in bytes. Includes the list of items, since a reply may have many short
 /// items.
 fn cached_size(reply: &Message) -> usize {
     size_of_val(&reply.items[..]).saturating_add(length(reply))

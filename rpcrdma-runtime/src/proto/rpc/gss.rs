@@ -29,7 +29,7 @@ pub use window::SequenceWindow;
 use crate::wire::rpc::ReplyError;
 use crate::xdr;
 
-/// The authenticated caller of an RPCSEC_GSS call, which its handler finds in
+/// The authenticated caller of an RPCSEC_GSS call. Handlers find the caller in
 /// [`CallContext::extensions`](crate::proto::program::CallContext::extensions).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GssCaller {
@@ -52,7 +52,7 @@ pub trait GssContext: Send + Sync {
     ///
     /// # Errors
     /// Fails if the checksum is wrong, or with the mechanism's error. After an error with
-    /// [`GssError::is_expired`], the peer must create a new context.
+    /// [`GssError::is_expired`], the client must create a new context.
     fn verify_mic(&self, message: &[u8], mic: &[u8]) -> Result<(), GssError>;
 
     /// Encrypts a message and protects it against changes. Adds at most [`GssOverhead::wrap`] bytes.
@@ -67,7 +67,8 @@ pub trait GssContext: Send + Sync {
     /// Fails if the message is invalid or not encrypted, or with the mechanism's error.
     fn unwrap(&self, wrapped: &[u8]) -> Result<Vec<u8>, GssError>;
 
-    /// Returns the maximum overhead of messages in both directions. It determines the memory for replies.
+    /// Returns the maximum overhead of messages in both directions. A client adds it to the bounds of
+    /// replies.
     fn overhead(&self) -> GssOverhead;
 
     /// Returns the peer's name, in the mechanism's format.
@@ -91,8 +92,8 @@ pub trait GssMechanism: Send + Sync {
     /// Returns the mechanism's error.
     fn begin(&self) -> Result<Box<dyn GssExchange>, GssError>;
 
-    /// Returns the maximum size of a token of the peer in bytes (default 64 KiB). It determines the memory
-    /// for replies.
+    /// Returns the maximum size of the peer's tokens in bytes (default 64 KiB). A client offers memory for
+    /// tokens of this size.
     fn longest_token(&self) -> u32 {
         64 << 10
     }
@@ -131,7 +132,7 @@ pub struct GssError {
     pub major: u32,
     /// The minor status.
     pub minor: u32,
-    /// The cause and how to fix it, if the mechanism knows. Replaces both numbers in messages.
+    /// The cause and a fix, if the mechanism supplies them. Messages then omit the two numbers.
     pub text: Option<Arc<str>>,
 }
 
@@ -186,8 +187,8 @@ pub enum GssFailure {
     /// The verifier of a reply is invalid, so the reply may be forged. The call may have been executed.
     #[error("the reply cannot be verified: it may be forged or modified")]
     Unverified,
-    /// The protected data belongs to another call.
-    #[error("the protected data belongs to another call")]
+    /// The protected data does not start with the sequence number of the call.
+    #[error("the sequence number in the protected data is wrong")]
     Sequence,
     /// All sequence numbers are used up: a new context is needed.
     #[error("the context has no sequence numbers left")]
@@ -198,7 +199,7 @@ pub enum GssFailure {
     /// The arguments, or a token, exceed a bound.
     #[error("the arguments or the token cannot be encoded: {0}")]
     Encode(#[source] xdr::Error),
-    /// The server answered without a result.
+    /// The server's reply has no result.
     #[error(transparent)]
     Rejected(#[from] ReplyError),
     /// The protected data, or the result in it, cannot be decoded.

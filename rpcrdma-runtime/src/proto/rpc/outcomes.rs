@@ -17,11 +17,11 @@ counts! {
         pub program_mismatch: "PROG_MISMATCH",
         /// PROC_UNAVAIL.
         pub procedure_unavailable: "PROC_UNAVAIL",
-        /// GARBAGE_ARGS (R174).
+        /// GARBAGE_ARGS.
         pub garbage_arguments: "GARBAGE_ARGS",
         /// SYSTEM_ERR.
         pub system_error: "SYSTEM_ERR",
-        /// No reply, for example because the message is not a call or its handler was stopped.
+        /// No reply, for example because the message is not a call or the handler was stopped.
         pub nothing: "without a reply",
     }
 }

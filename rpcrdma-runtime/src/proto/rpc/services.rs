@@ -18,7 +18,7 @@ pub struct Services {
     pub(super) gss: Option<Arc<dyn AnswersGss>>,
 }
 
-/// The RPCSEC_GSS server, which requires the standard library.
+/// The interface of the RPCSEC_GSS server. The server itself requires the standard library.
 pub(super) trait AnswersGss: Send + Sync {
     /// Returns the authenticated caller of a call, or `None` while a context is created. `credential` is the
     /// credential's body.
@@ -62,9 +62,9 @@ impl Services {
         self.services.iter().map(|service| service.max_args()).max().unwrap_or(0)
     }
 
-    /// Returns true if a call uses the duplicate-request cache ([`Service::is_cached`]). Calls of unknown
-    /// programs and NULL calls have no effect and bypass the cache. Over RPCSEC_GSS, NULL creates contexts
-    /// and uses up sequence numbers, so NULL calls use the cache.
+    /// Returns true if a call may use the duplicate-request cache ([`Service::is_cached`]). NULL calls and
+    /// calls of unknown programs or versions have no effect and bypass the cache. Over RPCSEC_GSS, NULL
+    /// creates contexts and uses up sequence numbers, so NULL calls may use the cache.
     #[must_use]
     pub fn is_cached(&self, call: &CallHeader) -> bool {
         let has_effect =

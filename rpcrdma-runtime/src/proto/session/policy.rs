@@ -9,15 +9,16 @@ pub struct Policy {
     /// The default timeout of a call, from its submission to its reply (default 60 s). It includes waiting
     /// for a connection and for a credit, and all retransmissions.
     pub timeout: Duration,
-    /// How long a connection may be idle before it is closed; the next call opens a new one (default 5
-    /// minutes, as in Linux). `None` keeps idle connections, and so does a session that does not reconnect.
+    /// How long a connection may be idle before the session closes it (default 5 minutes, as in Linux). The
+    /// next call opens a new connection. `None` keeps idle connections, and so does a session that does not
+    /// reconnect.
     pub idle: Option<Duration>,
     /// How long the peer may be silent while a timed-out call holds a credit (default 30 s). The session then
     /// closes the connection.
     pub max_silence: Duration,
-    /// Keeps the session connected after its first connection, even without calls (default false). `idle`
-    /// then closes no connection, and a lost connection is replaced at once or after the backoff. Intended
-    /// for clients that accept backward-direction calls (RFC 8167 section 5.4).
+    /// Keeps the session connected after its first connection, even without calls (default false). The
+    /// session then ignores `idle`. If `reconnect` is set, the session replaces a lost connection at once or
+    /// after the backoff. Intended for clients that accept backward-direction calls (RFC 8167 section 5.4).
     pub keep: bool,
     /// How to replace a lost connection. With `None`, the end of the connection fails all calls and ends the
     /// session.
@@ -81,7 +82,8 @@ impl Default for Reconnect {
 }
 
 /// The delay before a session reconnects. The first attempt after a working connection is immediate. A
-/// connection that answered none of its calls counts as a failed attempt.
+/// connection that is lost before the peer answers a call counts as a failed attempt, if calls needed the
+/// connection or [`Policy::keep`] is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The delay after the first failure (default 250 ms).
@@ -128,7 +130,7 @@ impl Backoff {
 pub(super) struct Attempts {
     rng: Rng,
     failures: u32,
-    /// The number of failures since calls last failed as unreachable.
+    /// The number of failures since the last working connection or the last report of unreachable calls.
     pub(super) unreported: u32,
     pub(super) not_before: Time,
     pub(super) error: Option<alloc::string::String>,

@@ -8,8 +8,8 @@ use crate::proto::work::CloseReason;
 /// later calls are sent on another connection.
 pub trait SessionRequester {
     /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless this
-    /// method fails or the call is cancelled or timed out. No outstanding call of this connection has the
-    /// same XID.
+    /// method fails or the call is cancelled or timed out. The caller ensures that no outstanding call of
+    /// this connection has the same XID.
     ///
     /// # Errors
     /// Returns the reason if the call can never be sent on this connection.
@@ -18,8 +18,8 @@ pub trait SessionRequester {
     /// Abandons the call: no event follows.
     fn cancel(&mut self, call: CallId);
 
-    /// Returns true if the connection still holds resources of the call: a credit, or memory that the peer
-    /// can access. These resources are released with the reply or with the end of the connection.
+    /// Returns true if the connection still holds resources of the call, such as a credit or memory that the
+    /// peer can access.
     fn holds(&self, call: CallId) -> bool;
 
     /// Times out a call and abandons it. By default, closes the connection if it still holds resources of the
@@ -48,7 +48,7 @@ pub trait SessionRequester {
     /// Returns true if an action or an event is pending.
     fn has_work(&self) -> bool;
 
-    /// Returns true if the peer has sent anything since the last call of this method. Required only if calls
+    /// Returns true if the peer has sent anything since the last call to this method. Required only if calls
     /// can be overdue.
     fn take_received(&mut self) -> bool {
         false

@@ -1,9 +1,9 @@
 //! Captures (feature `capture`): the octets that each connection sends and receives over TCP. Wireshark,
-//! tshark and `rpcrdma explain` read the file. Capturing needs no privileges and no network interface: the IP
-//! and TCP headers are built from the addresses.
+//! tshark and `rpcrdma explain` read capture files. Capturing needs no privileges and no network interface:
+//! the IP and TCP headers are built from the addresses.
 //!
-//! The file contains all data of its connections, including file data and credentials. On Unix, only its
-//! owner can read a new file.
+//! The capture contains all data of its connections, including file data and credentials. On Unix, a new
+//! capture file is readable only by its owner.
 
 mod file;
 mod packet;
@@ -46,8 +46,9 @@ pub struct CaptureError {
 }
 
 impl Capture {
-    /// Returns the capture file, if there is one. The first call creates the file that the environment names.
-    /// Listening and connecting also call this method; call it earlier to detect errors earlier.
+    /// Returns the capture file, or `None` if nothing is captured. The first call creates the file that the
+    /// environment names. Listening and connecting also call this method; call it earlier to detect errors
+    /// earlier.
     ///
     /// # Errors
     /// [`CaptureError`].

@@ -26,7 +26,7 @@ const OUTPUT: usize = 256 << 10;
 const TURN: usize = 1 << 20;
 /// Maximum number of buffers per vectored write.
 const PIECES: usize = 64;
-/// Octets to read from TCP at once, unless they are received in place: more than the longest FPDU.
+/// Octets to read from TCP at once, except into a placement buffer. The size exceeds the longest FPDU.
 const INPUT: usize = 72 << 10;
 /// Octets to write before FPDUs adapt again to the size of TCP's segments, which grow with the peer's window.
 const RESIZE: u64 = 256 << 10;
@@ -64,7 +64,7 @@ pub struct IwarpConnection {
     written: u64,
     /// Octets read from TCP.
     read: u64,
-    /// The value of `written` at which FPDUs adapt to TCP's segments. `None` if their size is configured.
+    /// The value of `written` at which FPDUs adapt to TCP's segments. `None` if the FPDU size is configured.
     resize_at: Option<u64>,
     phase: Phase,
     deadlines: Deadlines,
@@ -174,7 +174,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Reads what TCP has received. Returns true if there was input or the connection ended.
+    /// Reads from TCP once. Returns true if octets arrived or the connection ended.
     ///
     /// A read that does not fill its buffer has emptied the socket. Tokio then skips the next read, which
     /// would only return `WouldBlock`.
@@ -220,8 +220,8 @@ impl IwarpConnection {
         self.read = self.read.wrapping_add(u64::try_from(octets).unwrap_or(0));
     }
 
-    /// Handles a failure of TCP. First reads earlier input, because a reply or a Terminate may explain more
-    /// than the error.
+    /// Handles a failure of TCP. First reads the input received before the failure, because a reply or a
+    /// Terminate may explain more than the error.
     fn tcp_failed(&mut self, error: &io::Error) -> bool {
         trace!(%error, "TCP failed");
         // Bypasses tokio, which may not have seen the input yet.
@@ -263,7 +263,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Checks the deadlines. Returns true if one has expired.
+    /// Checks the deadlines. Returns true if a deadline has expired.
     fn check_deadlines(&mut self, cx: &mut Context<'_>) -> bool {
         let sending = !self.output.is_empty() || self.stream.has_output();
         let progress = Progress {

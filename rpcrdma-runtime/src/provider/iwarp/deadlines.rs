@@ -32,7 +32,7 @@ pub(super) struct Deadlines {
 pub(super) struct Progress {
     /// Octets written to TCP so far, if more are queued.
     pub(super) sending: Option<u64>,
-    /// The progress of each kind of input, or `None` if none of this kind is expected.
+    /// The progress of each kind of input, or `None` if no input of this kind is expected.
     pub(super) input: [Option<u64>; COUNTERS],
     /// The stream has ended, and the socket is still open for writing.
     pub(super) flushing: bool,
@@ -48,7 +48,7 @@ pub(super) enum Expired {
     Sending,
     /// Expected input did not arrive, or arrived too slowly.
     Receiving,
-    /// The peer does not close.
+    /// The peer does not close the connection.
     Closing,
     /// The peer has sent nothing: a probe is due.
     Silent,
@@ -82,7 +82,7 @@ struct Probe {
 
 impl Deadlines {
     /// Returns the deadlines of a new connection. Only a server requires a minimum rate: a client must allow
-    /// for a server that delays calls to limit its memory.
+    /// for a server that delays calls to save memory.
     pub(super) fn new(options: &IwarpOptions, is_client: bool) -> Self {
         let probe = options.probe.filter(|_| is_client);
         let rate = if is_client { 0 } else { options.min_rate };
@@ -138,7 +138,7 @@ impl Deadlines {
         for (since, input) in self.input.iter_mut().zip(progress.input) {
             add(expiry(since.update(input), self.stall, Expired::Receiving));
         }
-        // These two deadlines ignore the counters, so they expire even if the peer makes slow progress.
+        // These two deadlines ignore the counters, so they expire even if the peer makes progress.
         add(expiry(self.flushing.update(progress.flushing.then_some(0)), self.stall, Expired::Sending));
         add(expiry(self.closing.update(progress.closing.then_some(0)), self.linger, Expired::Closing));
         if let Some(probe) = &mut self.probe {
@@ -169,8 +169,8 @@ mod tests {
         Deadlines::new(&IwarpOptions { stall_timeout: stall, linger, ..IwarpOptions::default() }, false)
     }
 
-    /// Makes a little progress every second. Returns the first deadline to expire and the number of seconds,
-    /// or `None` after 100 s.
+    /// Polls the deadlines every second with the progress of that second. Returns the time in seconds and the
+    /// kind of the first deadline to expire, or `None` after 100 s.
     async fn trickle(
         deadlines: &mut Deadlines,
         progress: impl Fn(u64) -> Progress,

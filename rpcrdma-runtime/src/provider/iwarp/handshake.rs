@@ -28,7 +28,7 @@ pub async fn connect(
     let offer = options.offer();
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
-    // Checked first: no connection is made if the requested capture fails.
+    // Fails before connecting if the capture file cannot be written.
     options.prepare_capture()?;
     let mut socket = with_timeout(options.connect_timeout, "connecting over TCP", connecting).await?;
     options.prepare(&socket)?;
@@ -116,7 +116,7 @@ impl Incoming {
     }
 
     /// Reads the MPA request. Closes the connection without a reply if the input is not an MPA request.
-    /// Rejects a request that cannot be met.
+    /// Rejects an MPA request with incompatible parameters.
     ///
     /// # Errors
     /// [`IwarpError`]. The connection is then closed.
@@ -219,7 +219,7 @@ impl Frame {
                 return Err(mpa::MpaError::Key.into());
             }
         }
-        // Rejects a length above 512, which bounds the allocation below.
+        // `parse` rejects a length above 512, so the allocation below is bounded.
         let header = FrameHeader::parse(kind, &head)?;
         let mut private_data = vec![0; usize::from(header.private_data_len)];
         match socket.read_exact(&mut private_data).await {

@@ -1,4 +1,4 @@
-//! Replaces the module `capture` if the feature `capture` is off. Writes nothing and accepts no file.
+//! Replaces the module `capture` if the feature `capture` is off, and ignores all traffic.
 
 use std::collections::VecDeque;
 use std::env;
@@ -14,7 +14,7 @@ use crate::proto::iwarp::{Agreed, Role};
 /// The environment variable that names a capture file in a build with the feature.
 const VARIABLE: &str = "RPCRDMA_PCAP";
 
-/// The destination of captured traffic. Empty without the feature `capture`.
+/// The destination of captured traffic. Without the feature `capture`, nothing is captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture(());
 

@@ -7,8 +7,8 @@ use tokio::net::TcpStream;
 use super::capture::Tap;
 use super::{Capture, CaptureError};
 
-/// The maximum length of an FPDU if the system does not report TCP's segment size, in octets. Fits a segment
-/// on Ethernet.
+/// The maximum length of an FPDU if the system does not report TCP's segment size, in octets. An FPDU of this
+/// length fits a segment on Ethernet.
 const DEFAULT_FPDU: usize = 1440;
 
 /// The options of an iWARP connection.
@@ -16,17 +16,17 @@ const DEFAULT_FPDU: usize = 1440;
 pub struct IwarpOptions {
     /// Requires CRCs, as initiator and as responder (default true, RFC 5044 section 4.4). If false, CRCs are
     /// used only if the peer requires them. Linux's siw (seen in 6.1) treats an FPDU as damaged and ends the
-    /// connection if TCP delivers its padding and CRC in two pieces. Turn CRCs off if the path to such a
-    /// peer resegments the stream.
+    /// connection if TCP delivers the FPDU's padding and CRC in two pieces. Disable CRCs if the path to such
+    /// a peer resegments the stream.
     pub crc: bool,
-    /// Requires MPA markers in received FPDUs (default false, RFC 5044 section 4.3). This receiver does not
-    /// use them. Linux's siw supports no markers and refuses the connection. Markers that the peer requires
-    /// are always sent.
+    /// Requires MPA markers in received FPDUs (default false, RFC 5044 section 4.3). The receiver discards
+    /// the markers. Linux's siw does not support markers and refuses the connection. Markers that the peer
+    /// requires are always sent.
     pub markers: bool,
-    /// Maximum number of RDMA Reads that the local peer serves at once, 1 to 128 (IRD, default 128).
-    /// Linux's NFS server refuses a client with an IRD of 0.
+    /// Maximum number of the peer's RDMA Reads to serve at once, 1 to 128 (IRD, default 128). Linux's NFS
+    /// server refuses a client with an IRD of 0.
     pub ird: u16,
-    /// Maximum number of outstanding RDMA Reads, 1 to 128 (ORD, default 16).
+    /// Maximum number of outstanding local RDMA Reads, 1 to 128 (ORD, default 16).
     pub ord: u16,
     /// Maximum length of a sent FPDU, in octets. `None` (default): the longest FPDU that fits a TCP segment.
     pub max_fpdu: Option<usize>,
@@ -35,18 +35,19 @@ pub struct IwarpOptions {
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
     /// Minimum rate at which a client must accept output or serve RDMA Reads, in octets per second (default
-    /// 64 KiB). The average covers at least 10 s. A server closes the connection of a slower client. 0 allows
-    /// any rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress.
+    /// 64 KiB). The average covers at least 10 s. A server closes the connection of a slower client. A rate
+    /// of 0 disables the check. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no
+    /// progress.
     pub min_rate: u64,
     /// How long an initiator waits for the complete MPA reply (default 10 s).
     pub reply_timeout: Duration,
     /// How long a responder waits for the complete MPA request (default 5 s).
     pub request_timeout: Duration,
     /// How long a peer may stall in the middle of a message, before an RDMA Read Response, or without
-    /// accepting output (default 30 s). Also the time limit for sending the remaining output after the end
+    /// accepting output (default 30 s). The limit also applies to sending the remaining output after the end
     /// of the stream. Durations longer than a year count as a year.
     pub stall_timeout: Duration,
-    /// How long the peer may take to close the connection after the local peer has (default 1 s).
+    /// How long to wait for the peer to close the connection after a local close (default 1 s).
     pub linger: Duration,
     /// How long an initiator waits for input after its first message before it sends an empty RDMA Write
     /// (default 20 ms). The interval doubles each time, for at most eight RDMA Writes; `None` disables them.
@@ -63,7 +64,7 @@ pub struct IwarpOptions {
 }
 
 /// How TCP detects that a silent peer is gone (SO_KEEPALIVE, RFC 9293 section 3.8.4). Systems use whole
-/// seconds. A system that cannot set one of these values uses its own.
+/// seconds. A system that cannot set one of these values uses its own default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence before the first probe; at least a second (default 60 s).
@@ -111,8 +112,8 @@ impl Default for IwarpOptions {
 }
 
 impl IwarpOptions {
-    /// Returns the maximum length of an FPDU for a socket: the configured one, or the largest that fits a TCP
-    /// segment (RFC 5044 section 4.5).
+    /// Returns the configured maximum length of an FPDU. By default, returns the largest length that fits a
+    /// TCP segment of the socket (RFC 5044 section 4.5).
     pub(super) fn fpdu_for(&self, socket: &TcpStream) -> usize {
         self.max_fpdu.unwrap_or_else(|| fpdu_in_segment(socket))
     }
@@ -125,12 +126,12 @@ pub(super) fn fpdu_in_segment(socket: &TcpStream) -> usize {
 }
 
 impl IwarpOptions {
-    /// Checks that the capture file, if there is one, can be written.
+    /// Checks that the capture file, if any, can be written.
     pub(crate) fn prepare_capture(&self) -> Result<(), CaptureError> {
         Tap::prepare(&self.capture)
     }
 
-    /// Disables Nagle's algorithm, and enables keepalive probes if the options ask for them.
+    /// Disables Nagle's algorithm, and enables the configured keepalive probes.
     pub(super) fn prepare(&self, socket: &TcpStream) -> io::Result<()> {
         socket.set_nodelay(true)?;
         match &self.keepalive {

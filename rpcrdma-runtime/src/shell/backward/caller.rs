@@ -20,10 +20,10 @@ use crate::xdr::{Layout, Reducer};
 /// Calls a client from its server, in the backward direction (RFC 8167) of the client's connection.
 ///
 /// A handler gets a `BackwardClient` from [`CallContext::backward`] and may keep it. Clones use the same
-/// connection. Calls fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The
-/// protocol must tell the server that the client accepts backward calls, as NFS version 4.1 does with
-/// CREATE_SESSION. Calls fail once the connection is lost or the server stops. Only the client can reconnect.
-/// The procedure that calls `ready` must then run again on the new connection. Therefore its replies must not
+/// connection. Calls fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. A
+/// forward call must announce that the client accepts backward calls, as CREATE_SESSION does in NFS version
+/// 4.1. Calls fail once the connection is lost or the server stops. Only the client can reconnect.
+/// The handler that calls `ready` must then run again on the new connection. Therefore its replies must not
 /// be cached ([`Uncached`](crate::proto::program::Uncached)), or the client must send a new call.
 ///
 /// A `BackwardClient` calls programs that are [`BackwardOnly`]. [`BackwardClient::bidirectional`] returns a
@@ -33,7 +33,7 @@ use crate::xdr::{Layout, Reducer};
 /// server ([`TcpOptions::max_record`](super::super::TcpOptions::max_record)). Over RDMA, calls beyond the
 /// credits of this direction wait; over TCP, calls beyond
 /// [`TcpOptions::max_concurrent_backward_calls`](super::super::TcpOptions::max_concurrent_backward_calls)
-/// wait. More calls than [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) fail with
+/// wait. Calls beyond [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) fail with
 /// [`CallError::TooMany`]. Dropping a call's future abandons the call.
 ///
 /// ```
@@ -89,7 +89,8 @@ impl BackwardClient {
         BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }
     }
 
-    /// Allows calls. The client's upper layer must have announced that it accepts them (RFC 8167 section 6).
+    /// Allows calls. The client's upper layer must have announced that the client accepts calls (RFC 8167
+    /// section 6).
     pub fn ready(&self) {
         self.shared.calls.ready();
     }
@@ -101,8 +102,8 @@ impl BackwardClient {
         BackwardClient { timeout, ..self }
     }
 
-    /// Returns a client with another credential (default AUTH_NONE). This credential is independent of that
-    /// of forward calls (RFC 8167 section 8).
+    /// Returns a client with another credential (default AUTH_NONE). This credential is independent of the
+    /// credential of forward calls (RFC 8167 section 8).
     #[must_use]
     pub fn with_credential(self, credential: Credential) -> Self {
         BackwardClient { credential, ..self }
@@ -188,9 +189,9 @@ const fn without_items<Q: Procedure>() {
     );
 }
 
-/// A client for programs that both peers call. Such programs have a [`Binding`]. Returned by
-/// [`BackwardClient::bidirectional`]. Items are not placed directly in this direction, even if the binding
-/// makes them eligible.
+/// A client for programs that both peers call. Such programs have a [`Binding`].
+/// [`BackwardClient::bidirectional`] returns this client. Items are not placed directly in this direction,
+/// even if the binding makes them eligible.
 #[derive(Clone, Debug)]
 pub struct Bidirectional(BackwardClient);
 

@@ -57,7 +57,8 @@ struct State<B> {
 }
 
 impl<B: Backward> Calling<B> {
-    /// Returns the calls of a new connection, with at most `max_calls` queued and outstanding.
+    /// Creates the state for the backward calls of a new connection. At most `max_calls` calls can be queued
+    /// or outstanding.
     pub(in crate::shell) fn new(engine: B, max_calls: usize) -> Self {
         let state =
             State { engine: Some(engine), waiters: Waiters::new(max_calls), changed: false, task: None };

@@ -1,6 +1,6 @@
 //! Models of the lock, the flags and the wake-ups between a server's callers and the task of their
-//! connection. Loom runs each model in all thread orders with at most two preemptions, and reports a thread
-//! that waits forever.
+//! connection. Loom runs each model in all thread interleavings with at most two preemptions, and reports a
+//! thread that waits forever.
 
 use std::future::poll_fn;
 
@@ -56,7 +56,7 @@ impl Backward for Answering {
 }
 
 impl Answering {
-    /// Replies to all queued calls. Returns true if there are replies.
+    /// Replies to all queued calls. Returns true if any replies are ready.
     fn answer(&mut self) -> bool {
         let reply =
             || IncomingReply { message: Received::unreduced(Bytes::new()), traffic: Traffic::default() };

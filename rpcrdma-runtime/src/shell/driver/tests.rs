@@ -1,5 +1,5 @@
 //! Models of the lock and of the wake-ups between callers and the driver. Loom runs each model in all
-//! thread orders with at most two preemptions, and reports a thread that waits forever.
+//! thread interleavings with at most two preemptions, and reports a thread that waits forever.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -12,29 +12,29 @@ use crate::shell::metrics;
 /// The maximum size in bytes of calls and replies that wait for memory only if their owner has used up its
 /// share.
 pub(in crate::shell) const SMALL: u64 = 16 << 10;
-/// The guaranteed share of each owner, in bytes: room for some small calls even if others use the entire
-/// budget.
+/// The guaranteed share of each owner, in bytes: room for some small calls even if other owners use the
+/// entire budget.
 pub(super) const GUARANTEED: u64 = 16 * SMALL;
-/// The part of each owner's guaranteed share that is available however much the budget is exceeded.
+/// The part of each owner's guaranteed share that is available regardless of the memory in use.
 const ALWAYS: u64 = SMALL;
 /// The memory that the waiting calls of one owner may always use, in bytes: 64 short calls.
 const WAITING: u64 = 64 << 10;
 /// An owner is light if it uses at most the budget divided by this number.
 const LIGHT: u64 = 16;
-/// Owners that are not light leave the budget divided by this number free. The limit on the waiting calls of
-/// all owners is as large.
+/// The budget divided by this number is the memory that owners leave free unless they are light. The quotient
+/// also limits the waiting calls of all owners.
 const FREE: u64 = 8;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
-/// that outlives its connection. Clones share it, so one budget can serve several servers.
+/// that outlives its connection. Clones share one limit, so several servers can share a budget.
 ///
 /// A call waits while its [`Owner`] would use more memory with the call than is free without the call. One
-/// owner therefore uses at most half of the budget, and two owners use at most a third each. Another owner
-/// always has room: at the limit, a server first stops reading from the owner that uses most. Calls and
-/// replies of up to 16 KiB count, but wait only if their owner has used up its share and its guaranteed
-/// 256 KiB. The guarantee is 16 KiB once the budget is exceeded by a quarter. An owner that uses more than a
-/// sixteenth of the budget leaves an eighth free for lighter ones. A call that holds memory and needs more
-/// also waits. Exception: one such call at a time may exceed the budget, by at most a quarter.
+/// owner therefore uses at most half of the budget, and two owners use at most a third each. At the limit,
+/// the calls of the owner that uses the most memory wait first. Calls and replies of up to 16 KiB count, but
+/// wait only if their owner has used up its share and its guaranteed 256 KiB. The guarantee is 16 KiB once
+/// the budget is exceeded by a quarter. An owner that uses more than a sixteenth of the budget leaves an
+/// eighth free for lighter owners. A call that holds memory and needs more memory also waits. Exception: one
+/// such call at a time may exceed the budget, by at most a quarter.
 ///
 /// Calls that wait over RPC-over-RDMA do not count. Their limits are an eighth of the budget for all owners,
 /// and 64 KiB for each owner. If a further call must wait while both limits are exceeded, the server closes
@@ -177,7 +177,8 @@ impl Account {
     }
 }
 
-/// The memory of a connection's waiting calls. Counting it never waits, because the calls have arrived.
+/// The memory of a connection's waiting calls. Counting this memory never waits, because the calls have
+/// arrived.
 #[derive(Debug)]
 pub(in crate::shell) struct WaitingMemory {
     account: Arc<Account>,
@@ -208,7 +209,7 @@ impl Drop for WaitingMemory {
     }
 }
 
-/// Memory that counts toward the budget until it is dropped.
+/// Memory that counts toward the budget until the permit is dropped.
 #[derive(Debug)]
 pub(in crate::shell) struct Permit {
     account: Arc<Account>,
@@ -218,7 +219,7 @@ pub(in crate::shell) struct Permit {
 }
 
 impl Permit {
-    /// Waits until the permit covers the smaller of this many bytes and a quarter of the budget. Cancel safe.
+    /// Waits until the permit covers `bytes` bytes, or a quarter of the budget if that is less. Cancel safe.
     pub(super) async fn reserve(&self, bytes: u64) {
         let budget = &self.account.budget;
         let wanted = bytes.min(budget.max() / 4);

@@ -1,6 +1,6 @@
 //! Models of the budget's counters and of calls that wait for memory. Loom runs each model in all thread
-//! orders with at most two preemptions, and reports a thread that waits forever. Loom cannot see how tokio's
-//! `Notify` orders memory accesses, so no model depends on that order.
+//! interleavings with at most two preemptions, and reports a thread that waits forever. Loom cannot see how
+//! tokio's `Notify` orders memory accesses, so no model depends on that order.
 
 use loom::future::block_on;
 use loom::thread;

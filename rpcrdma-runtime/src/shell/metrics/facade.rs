@@ -15,7 +15,7 @@ static ENABLED: AtomicBool = AtomicBool::new(false);
 ///
 /// - `rpcrdma_client_call_duration_seconds`, a histogram of the times from call to reply, with the labels
 ///   `program`, `version` and `procedure`;
-/// - `rpcrdma_client_failures_total`: failed calls; the label `kind` is a field of
+/// - `rpcrdma_client_failures_total`: failed calls; the label `kind` is the name of a field of
 ///   [`Failures`](crate::Failures);
 /// - `rpcrdma_client_bytes_total`, with the `kind` `call_inline`, `reply_inline`, `rdma_read` or
 ///   `rdma_write`;

@@ -132,7 +132,7 @@ impl UnreadConnection {
         })
     }
 
-    /// Sends a call that offers `read` bytes to read and `write` bytes for its reply.
+    /// Delivers a call that offers `read` bytes to read and `write` bytes for its reply.
     fn call(&self, xid: u32, procedure: u32, read: u32, write: u32) {
         let segment = |length| Segment { handle: 7, length, offset: 0 };
         let mut lists = ChunkLists::default();
@@ -236,7 +236,7 @@ async fn unread_replies_of_one_owner_leave_memory_to_others() {
     (0..8).for_each(|xid| other.call(xid, if xid == 0 { 1 } else { 0 }, 0, if xid == 0 { LONG } else { 0 }));
     settle().await;
     assert_eq!(other.output().1, 8);
-    // The next replies are produced once the first ones are sent.
+    // The next replies are produced once the first replies are sent.
     unread.iter().for_each(UnreadConnection::forget_output);
     settle().await;
     let next: u64 = unread.iter().map(|connection| connection.output().0).sum();
@@ -334,10 +334,10 @@ async fn small_calls_do_not_wait_for_large_calls_of_their_owner() {
         settle().await;
         sent += other.complete_sends();
     }
-    assert_eq!(sent, 40, "every small call, and not the large one");
+    assert_eq!(sent, 40, "every small call, but not the large call");
 }
 
-/// Waiting calls use memory, although none is reserved for them.
+/// Waiting calls use memory, although no memory is reserved for them.
 #[tokio::test(start_paused = true)]
 async fn an_owner_of_too_many_waiting_calls_loses_connections() {
     let memory = MemoryBudget::new(16 << 20);
@@ -353,7 +353,7 @@ async fn an_owner_of_too_many_waiting_calls_loses_connections() {
         connection.0.lock().unwrap().actions.iter().any(|action| matches!(action, Action::Close { .. }))
     };
     let open = heavy.iter().filter(|connection| !is_closed(connection)).count();
-    // An eighth of the budget has room for about 50 connections.
+    // An eighth of the budget suffices for the waiting calls of about 50 connections.
     assert!((40..60).contains(&open), "{open} connections are open");
     assert!(!is_closed(&&light), "64 short calls may wait");
 }
@@ -383,7 +383,7 @@ async fn calls_are_fetched_when_there_is_memory() {
     }
     settle().await;
     let reads: usize = connections.iter().map(UnreadConnection::reads).sum();
-    assert!((7..=8).contains(&reads), "{reads} RDMA Reads, expected half of the budget");
+    assert!((7..=8).contains(&reads), "{reads} RDMA Reads; half of the budget allows 7 or 8");
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,13 +23,13 @@ counts! {
         pub version: "ERR_VERS",
         /// The server replied with ERR_CHUNK (R172).
         pub chunk: "ERR_CHUNK",
-        /// The reply broke the protocol, or its result could not be decoded.
+        /// The reply violated the protocol, or its result could not be decoded.
         pub bad_reply: "bad replies",
-        /// The server replied without a result, such as GARBAGE_ARGS or AUTH_ERROR.
+        /// The server replied with an error such as GARBAGE_ARGS or AUTH_ERROR.
         pub rejected: "rejected",
         /// No reply arrived in time.
         pub timeout: "timed out",
-        /// The connection was lost, or could not be made.
+        /// The connection was lost, or could not be established.
         pub disconnected: "disconnected",
         /// The caller stopped waiting.
         pub abandoned: "abandoned",
@@ -83,15 +83,15 @@ pub struct ClientSnapshot {
     /// Calls that failed.
     pub failures: Failures,
     /// Credits that the server granted in its last reply on the connection, or 1 before its first reply (RFC
-    /// 8166 section 3.3.1). Zero over TCP and before the first connection.
+    /// 8166 section 3.3.1). The number is zero over TCP and before the first connection.
     pub credits: u32,
     /// Calls that had to wait for a credit.
     pub credit_waits: u64,
     /// Total time that calls have waited for a credit.
     pub credit_wait_time: Duration,
-    /// Messages from the server that matched no call. Zero over TCP.
+    /// Messages from the server that matched no call. The count is zero over TCP.
     pub discarded: u64,
-    /// Connections, including the first, failed attempts, retransmissions and timeouts.
+    /// Connections (including the first), failed attempts, retransmissions and timeouts.
     pub session: SessionCounts,
 }
 

@@ -15,8 +15,8 @@ counts! {
         pub made: "made",
         /// Connections whose handshake failed or timed out, and requests that the provider itself refused.
         pub failed: "failed",
-        /// Connections that were closed before they were served, because their address is not admitted or
-        /// may not have another connection.
+        /// Connections that were closed before they were served, because the peer's address is not admitted
+        /// or a limit on connections was reached.
         pub refused: "refused",
     }
 }
@@ -47,9 +47,9 @@ pub struct ServerSnapshot {
     pub rpc: RpcCounts,
     /// The effects of the duplicate-request cache.
     pub duplicates: DuplicateCounts,
-    /// How calls with a reply were transferred. Zero over TCP.
+    /// How calls with a reply were transferred. The counts exclude calls over TCP.
     pub traffic: TrafficCounts,
-    /// Requests that were refused. Zero over TCP.
+    /// Messages over RDMA that were dropped or rejected.
     pub refusals: Refusals,
 }
 

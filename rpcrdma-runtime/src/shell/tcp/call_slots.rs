@@ -25,7 +25,8 @@ pub(super) struct CallSlots {
 const COST: usize = 256;
 
 impl CallSlots {
-    /// Returns free slots. The queue is full once its calls reach the size of the longest record.
+    /// Creates `max_calls` free slots, at least one. The queue is full once the lengths and fixed costs of
+    /// its calls reach the length of the longest record.
     pub(super) fn new(max_calls: usize, options: &TcpOptions) -> Self {
         let max_calls = max_calls.clamp(1, Semaphore::MAX_PERMITS);
         CallSlots {
@@ -48,7 +49,7 @@ impl CallSlots {
         self.queue.is_empty() && self.free.available_permits() == self.max_calls
     }
 
-    /// Returns the number of calls that are queued, run, or have unwritten replies.
+    /// Returns the number of calls that are queued or running, or have unwritten replies.
     pub(super) fn unwritten(&self) -> usize {
         let running = self.max_calls.saturating_sub(self.free.available_permits());
         self.queue.len().saturating_add(running)
@@ -59,7 +60,7 @@ impl CallSlots {
         self.queue.push_back((call, memory));
     }
 
-    /// Returns the next call that has a slot, with the slot and the call's memory.
+    /// Moves the next queued call to a free slot. Returns the slot, the call and the call's memory, if any.
     pub(super) fn next(&mut self) -> Option<(Slot, Received, Option<CallMemory>)> {
         if self.queue.is_empty() {
             return None;

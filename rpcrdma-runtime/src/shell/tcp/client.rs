@@ -29,13 +29,13 @@ const MIN_ITEM: usize = 16 << 10;
 
 /// A client of one server over TCP. Clones share its connection, and any number of tasks may call at once.
 ///
-/// The client can call every program. Dropping a call's future abandons the call, and a late reply is
+/// The client can call any program. Dropping a call's future abandons the call, and a late reply is
 /// dropped. Dropping the last clone closes the connection.
 ///
-/// A connection ends when it is lost or stays idle for too long. The client then reconnects as soon as it
-/// has calls, and retransmits the outstanding ones with the same XID. A server without a duplicate-request
-/// cache may execute such a call twice ([`TcpClient::without_retransmission`]). A call that times out does
-/// not affect the others, unless the server was silent for the whole stall limit
+/// A connection ends when it is lost or stays idle for too long. By default, the client then reconnects as
+/// soon as it has calls, and retransmits the outstanding calls with the same XIDs. A server without a
+/// duplicate-request cache may execute a retransmitted call twice ([`TcpClient::without_retransmission`]). A
+/// call that times out does not affect other calls, unless the server was silent for the whole stall limit
 /// ([`TcpOptions::stall_timeout`]).
 ///
 /// ```
@@ -113,16 +113,17 @@ impl TcpClient {
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
     /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
-    /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) contains that error. RPCSEC_GSS
+    /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may contain that error. RPCSEC_GSS
     /// calls with a sequence number are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { handle: self.handle.without_retransmission() }
     }
 
-    /// Returns a client on the same connection whose calls receive the first eligible item of the result in
-    /// this memory, as [`Client::with_result_memory`](super::super::Client::with_result_memory) does. Over
-    /// TCP, the item is copied.
+    /// Returns a client on the same connection. Calls of the returned client receive the first eligible item
+    /// of their result in `memory`, as described for
+    /// [`Client::with_result_memory`](super::super::Client::with_result_memory). Over TCP, the item is
+    /// copied.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         TcpClient { handle: self.handle.with_result_memory(memory) }
@@ -144,13 +145,13 @@ impl TcpClient {
         self.handle.session().peer()
     }
 
-    /// Returns the number of connections made so far, including the current one.
+    /// Returns the number of connections made so far, including the current connection.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.handle.connections()
     }
 
-    /// Waits until more than `seen` connections were made and returns their number, as
+    /// Waits until more than `seen` connections have been made, and returns the number of connections, as
     /// [`Client::next_connection`](super::super::Client::next_connection) does.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
         self.handle.next_connection(seen).await
@@ -192,7 +193,7 @@ impl<P: Program> MessageTransport<P> for TcpClient {
     }
 }
 
-/// Connects to the first address of a name that accepts a connection.
+/// Resolves a name, and connects to the first of its addresses that accepts a connection.
 async fn connect_to_any(name: &str, options: &TcpOptions) -> Result<(TcpStream, SocketAddr), ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     let candidates =

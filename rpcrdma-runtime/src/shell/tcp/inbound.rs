@@ -141,14 +141,14 @@ impl TcpInbound {
     }
 
     /// Returns true if the connection may be read. While backward calls are outstanding, calls beyond the
-    /// slots are queued, because replies may arrive behind them.
+    /// slots are queued, because replies may arrive behind these calls.
     fn may_read(&self) -> bool {
         let has_outstanding = self.backward.with_used(|backward| backward.requester.has_outstanding());
         self.open && if self.draining { has_outstanding } else { self.slots.has_room(has_outstanding) }
     }
 
-    /// Returns the memory for which the next record must wait, if any. Small records wait only if the owner
-    /// has used up its share. Records that may be replies to backward calls do not wait.
+    /// Returns the number of bytes of memory for which the next record must wait, if any. Small records wait
+    /// only if the owner has used up its share. Records that may be replies to backward calls do not wait.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
         if self.arriving.is_some() || self.backward.with_used(|backward| backward.requester.has_outstanding())
         {
@@ -165,11 +165,12 @@ impl TcpInbound {
     fn received(&mut self, record: Bytes) -> io::Result<()> {
         let memory = self.arriving.take();
         match MessageKind::of(&record) {
-            // The client detects that the connection closes, and can call another server.
+            // Drops the call: the client detects that the connection closes, and can call another server.
             Some(MessageKind::Call) if self.draining => {}
             Some(MessageKind::Call) => {
                 self.slots.push(record, memory);
-                // Counted before the next record, so that a burst of calls stays within the owner's share.
+                // Counts the call before the next record is read, so that a burst of calls stays within the
+                // owner's share.
                 self.count_small();
             }
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {

@@ -13,15 +13,15 @@ pub struct TcpOptions {
     /// The maximum length of a received record, in octets. The default is 8 MiB and 64 KiB: the data of one
     /// call over RDMA and its headers. A server raises the default to accept the longest calls of its
     /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), within half of its memory
-    /// budget. A client raises the default to the reply bounds of its calls, and to the longest calls of its
-    /// backward programs, up to 24 MiB. No limit is raised for the replies to a server's backward calls.
+    /// budget. A client raises the default to the reply bounds of its calls, and to the longest calls (at
+    /// most 24 MiB) of its backward programs. The replies to a server's backward calls do not raise a limit.
     pub max_record: usize,
-    /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
-    /// server stops reading while a client has this many unanswered calls. Exception: while a server has
+    /// Maximum number of concurrent calls on one connection (default 64). A client queues further calls. A
+    /// server stops reading from a connection with this many unanswered calls. Exception: while a server has
     /// outstanding backward calls, their replies may arrive behind further calls. The server then reads and
     /// queues further calls, up to the octets of the longest record.
     pub max_concurrent_calls: usize,
-    /// Maximum number of backward calls at once on one connection (default 16). A server queues further
+    /// Maximum number of concurrent backward calls on one connection (default 16). A server queues further
     /// calls. A client queues further calls that it receives, up to the octets of the longest record, and
     /// then stops reading.
     pub max_concurrent_backward_calls: usize,
@@ -33,7 +33,8 @@ pub struct TcpOptions {
     pub stall_timeout: Duration,
     /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second
     /// (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower client.
-    /// 0 allows any rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress.
+    /// A rate of 0 disables the check. [`stall_timeout`](Self::stall_timeout) applies to a client that makes
+    /// no progress.
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
@@ -42,7 +43,7 @@ pub struct TcpOptions {
 }
 
 impl TcpOptions {
-    /// Returns [`max_record`](Self::max_record). Raises the default value to admit this much data.
+    /// Returns [`max_record`](Self::max_record). The default value is raised to admit `data` octets of data.
     pub(in super::super) fn raised_max_record(&self, data: u64) -> usize {
         let [limit, default] = [self.max_record, TcpOptions::default().max_record].map(|len| len as u64);
         usize::try_from(raised_limit(limit, default, data)).unwrap_or(usize::MAX)
@@ -81,11 +82,12 @@ pub struct TcpClientOptions {
     /// The maximum number of queued and outstanding calls (default 65,536). Further calls fail immediately
     /// with [`CallError::TooMany`](super::super::CallError::TooMany).
     pub max_outstanding_calls: usize,
-    /// The programs that the server may call on the connection, in the backward direction (default none:
-    /// such calls are dropped). As with [`ClientOptions::backward`](super::super::ClientOptions::backward),
-    /// the client stays connected, and must tell the server of the programs on each connection
+    /// The programs that the server may call on the connection, in the backward direction. By default, the
+    /// client serves no programs and drops backward calls. As with
+    /// [`ClientOptions::backward`](super::super::ClientOptions::backward), the client stays connected, and
+    /// must announce the programs on each connection
     /// ([`TcpClient::next_connection`](super::TcpClient::next_connection)). At most
-    /// [`TcpOptions::max_concurrent_backward_calls`] run at a time.
+    /// [`TcpOptions::max_concurrent_backward_calls`] backward calls run at a time.
     pub backward: Services,
     /// The options of each connection.
     pub tcp: TcpOptions,
@@ -116,7 +118,7 @@ impl Default for TcpClientOptions {
 #[derive(Clone, Debug)]
 pub struct TcpServerOptions {
     /// The maximum number of connections (default 1,024). [`idle`](Self::idle) describes how the server
-    /// handles further connections. With 0 the server fails to bind.
+    /// handles further connections. With a limit of 0, the server fails to bind.
     pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.
@@ -125,10 +127,10 @@ pub struct TcpServerOptions {
     /// may call its client is never idle.
     ///
     /// If [`max_connections`](Self::max_connections) is reached, the server closes the connection that has
-    /// been idle longest, if it has been idle for at least a second. If none has been, the server closes the
-    /// least recently active connection of the address or prefix with the most connections. That address must
-    /// have at least two connections more than the address of the new connection. If not, the server closes
-    /// the new connection. If no address has two connections, new connections instead wait to be accepted.
+    /// been idle longest, if it has been idle for at least a second. Otherwise, the server closes the least
+    /// recently active connection of the address or prefix with the most connections. That address must have
+    /// at least two connections more than the address of the new connection. If not, the server closes the
+    /// new connection. If no address has two connections, new connections instead wait to be accepted.
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.
     pub idle: Option<Duration>,

@@ -69,7 +69,7 @@ impl TcpOutbound {
             if self.outgoing.is_empty() {
                 return Ok(true);
             }
-            // After a complete write, the requester may have further calls.
+            // A write can free slots, so that the requester can send further calls.
             if !self.outgoing.try_write()? {
                 return Ok(false);
             }

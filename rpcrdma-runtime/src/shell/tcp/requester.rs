@@ -18,8 +18,8 @@ use crate::proto::work::CloseReason;
 use crate::wire::rpc::record_mark;
 use crate::xdr::{Message, Received};
 
-/// A slot for one call, which is free once all clones are dropped. The output queue contains a clone until
-/// the call or its reply is written, which bounds the queue.
+/// A slot for one call. The slot is free once all clones are dropped. The output queue contains a clone until
+/// the call or its reply is written, so the slots bound the queue.
 pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
 pub(super) struct TcpRequester {
@@ -123,7 +123,7 @@ impl TcpRequester {
     pub(super) fn received(&mut self, reply: Bytes) {
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
         let Some(sent) = xid.and_then(|xid| self.calls.remove(xid)) else {
-            return debug!(?xid, "dropping a reply to no outstanding call");
+            return debug!(?xid, "dropping a reply that matches no outstanding call");
         };
         let traffic =
             Traffic { call_inline: sent.octets, reply_inline: reply.len() as u64, ..Traffic::default() };
@@ -165,8 +165,8 @@ impl SessionRequester for TcpRequester {
         }
     }
 
-    /// An abandoned call holds resources of the connection only if the server has sent nothing for the stall
-    /// limit since the call. The server is then presumed dead, which TCP alone takes much longer to detect.
+    /// Returns true if the call was abandoned after the stall limit, and the server has sent nothing since
+    /// the call. The server is then presumed dead; TCP alone would detect this much later.
     fn holds(&self, call: CallId) -> bool {
         self.silent.contains(&call)
     }

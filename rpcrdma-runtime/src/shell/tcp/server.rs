@@ -57,7 +57,7 @@ impl TcpServer {
         TcpServer::of(bound.map_err(|source| ServeError::Bind { address: name, source })?, options)
     }
 
-    /// Serves the connections to a socket that is bound already, for example by systemd.
+    /// Serves the connections to a socket that is already bound, for example by systemd.
     ///
     /// # Errors
     /// [`ServeError::NoConnections`].

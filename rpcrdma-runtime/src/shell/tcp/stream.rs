@@ -25,7 +25,7 @@ const READ: usize = 64 << 10;
 /// Maximum number of buffers per vectored write.
 const MAX_BUFFERS: usize = 16;
 
-/// Disables Nagle's algorithm, and enables keepalive probes if the options ask for them.
+/// Disables Nagle's algorithm, and enables the configured keepalive probes.
 pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
     socket.set_nodelay(true)?;
     match &options.keepalive {
@@ -55,7 +55,7 @@ pub(super) struct Outgoing {
 
 struct Buffer {
     data: Bytes,
-    /// The slot to drop when the whole record is written. Set only in the last buffer of a record.
+    /// The slot to drop when the whole record is written. Only the last buffer of a record contains the slot.
     slot: Option<Slot>,
 }
 
@@ -105,7 +105,7 @@ impl Incoming {
         self.records.refused(&self.input)
     }
 
-    /// Suspends the time limits while the caller does not read.
+    /// Stops the time limits. The next read restarts them.
     pub(super) fn pause(&mut self) {
         self.stall.since = None;
         self.rate.is_missed(None);

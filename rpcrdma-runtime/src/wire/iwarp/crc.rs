@@ -7,7 +7,8 @@ use self::digest::Digest;
 
 /// An incremental CRC32C. The CRC of an FPDU covers all octets before the CRC field, including markers.
 ///
-/// Uses the processor's widest suitable instructions with the standard library, and a table without it.
+/// With the `std` feature, the implementation uses the processor's widest suitable instructions. Otherwise,
+/// it uses a table.
 #[derive(Clone)]
 pub struct Crc32c(Digest);
 
@@ -18,7 +19,7 @@ impl Crc32c {
         Crc32c(digest::new())
     }
 
-    /// Adds octets.
+    /// Adds octets to the input.
     pub fn update(&mut self, octets: &[u8]) {
         self.0.update(octets);
     }

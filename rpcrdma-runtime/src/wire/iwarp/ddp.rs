@@ -23,7 +23,7 @@ pub enum DdpHeader {
         control: u8,
         /// The STag of the memory.
         stag: u32,
-        /// The tagged offset of the first octet.
+        /// The tagged offset of the payload's first octet.
         offset: u64,
     },
     /// The payload is placed into a buffer that the receiver has queued.
@@ -38,7 +38,7 @@ pub enum DdpHeader {
         queue: u32,
         /// Message sequence number, which starts at 1 for each queue.
         msn: u32,
-        /// Offset of the first octet in the message.
+        /// Offset of the payload's first octet in the message.
         offset: u32,
     },
 }

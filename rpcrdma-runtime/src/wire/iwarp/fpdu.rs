@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// RFC 5044 figures 5 and 6: a Send of 24 zero octets, the first or the second of a stream.
+    /// Returns the FPDU of RFC 5044 figure 5 (`msn` 1) or figure 6 (`msn` 2), without its marker and CRC.
     fn figure(msn: u8) -> Vec<u8> {
         let mut fpdu = alloc::vec![0x00, 0x2a, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, msn, 0, 0, 0, 0];
         fpdu.extend([0; 24]);

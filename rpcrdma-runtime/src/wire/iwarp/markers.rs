@@ -14,14 +14,14 @@ pub const INTERVAL: usize = 512;
 /// The position in one direction of a stream, relative to markers and FPDUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Markers {
-    /// Octets since the start of the last marker. At 0, a marker is next.
+    /// Octets since the start of the last marker, or 0 if a marker is due at the current position.
     at: usize,
     /// Octets since [`Markers::start`], except a marker before the length field.
     since: usize,
 }
 
 impl Markers {
-    /// Returns the maximum size of the markers in `octets` octets of the stream.
+    /// Returns the maximum total size of the markers in `octets` octets of the stream.
     #[must_use]
     pub const fn most(octets: usize) -> usize {
         octets.div_ceil(INTERVAL).saturating_mul(LEN)
@@ -42,7 +42,7 @@ impl Markers {
         if self.at == 0 { LEN } else { 0 }
     }
 
-    /// Starts an FPDU.
+    /// Sets the current position as the start of an FPDU.
     pub fn start(&mut self) {
         self.since = 0;
     }

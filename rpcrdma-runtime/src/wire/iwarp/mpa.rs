@@ -10,8 +10,8 @@ pub const HEADER_LEN: usize = 20;
 pub const KEY_LEN: usize = 16;
 /// Maximum size of a frame's private data in octets (RFC 5044 section 7.1.1), including the depths.
 pub const MAX_PRIVATE_DATA: u16 = 512;
-/// Maximum size of sent private data in octets, including the depths: Linux's siw stores the size in one
-/// octet.
+/// Maximum size of sent private data in octets, including the depths. The limit is below 256, because Linux's
+/// siw stores the size in one octet.
 pub const MAX_SENT_PRIVATE_DATA: usize = 200;
 /// The highest supported revision (RFC 6581).
 pub const REVISION: u8 = 2;
@@ -45,8 +45,8 @@ impl FrameKind {
         }
     }
 
-    /// Returns true if a stream that starts with `octets` can still become a frame of this kind. This detects
-    /// a peer that does not use MPA at its first wrong octet.
+    /// Returns true if a stream that starts with `octets` may start with a frame of this kind. A peer that
+    /// does not use MPA is thus detected at the first wrong octet.
     #[must_use]
     pub fn may_begin_with(self, octets: &[u8]) -> bool {
         self.key().iter().zip(octets).all(|(ours, theirs)| ours == theirs)
@@ -57,7 +57,7 @@ impl FrameKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MpaError {
-    /// The stream does not start with the key of the expected frame: the peer does not use MPA.
+    /// The frame does not start with the key of the expected kind.
     #[error("not an MPA frame: the key is wrong")]
     Key,
     /// The revision is above 2.
@@ -76,7 +76,7 @@ pub enum MpaError {
 pub struct FrameHeader {
     /// Request or reply.
     pub kind: FrameKind,
-    /// M: the sender requires markers in the data it receives.
+    /// M: the sender requires markers in the data that it receives.
     pub markers: bool,
     /// C: the sender requires CRCs.
     pub crc: bool,
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Frames sent by Linux 6.1 and 6.12: NFS client, then NFS server.
+    /// The request of the NFS client and the reply of the NFS server in Linux 6.1 and 6.12.
     const LINUX_REQUEST: &[u8] =
         b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
     const LINUX_REPLY: &[u8] =

@@ -94,15 +94,15 @@ impl Opcode {
 /// The content of an RDMA Read Request (RFC 5040 section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// STag of the requester's memory, which receives the response.
+    /// STag of the requester's memory for the response.
     pub sink_stag: u32,
-    /// Offset in that memory.
+    /// Offset in the requester's memory.
     pub sink_offset: u64,
     /// Number of octets to read.
     pub length: u32,
     /// STag of the responder's memory.
     pub source_stag: u32,
-    /// Offset in that memory.
+    /// Offset in the responder's memory.
     pub source_offset: u64,
 }
 

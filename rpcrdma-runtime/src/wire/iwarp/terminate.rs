@@ -9,13 +9,13 @@ const HAS_LENGTH: u8 = 0x80;
 const HAS_DDP: u8 = 0x40;
 const HAS_RDMAP: u8 = 0x20;
 const FLAGS: u8 = HAS_LENGTH | HAS_DDP | HAS_RDMAP;
-/// The same flags in the bit order of Linux's siw, which is mirrored.
+/// The three flags as Linux's siw sends them, in reverse bit order.
 const SIW_FLAGS: u8 = 0x07;
 
 /// An error, with the layer that detected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// 0 RDMAP, 1 DDP, 2 MPA.
+    /// The layer: 0 for RDMAP, 1 for DDP, 2 for MPA.
     pub layer: u8,
     /// Error type within the layer.
     pub etype: u8,
@@ -28,7 +28,7 @@ const fn code(layer: u8, etype: u8, code: u8) -> Code {
 }
 
 impl Code {
-    /// RDMAP, local catastrophic error.
+    /// RDMAP: local catastrophic error.
     pub const LOCAL_CATASTROPHIC: Code = code(0, 0, 0);
     /// RDMAP, in a Read Request: the source STag is invalid.
     pub const READ_INVALID_STAG: Code = code(0, 1, 0x00);
@@ -44,9 +44,9 @@ impl Code {
     pub const RDMAP_VERSION: Code = code(0, 2, 0x05);
     /// RDMAP: unknown or unexpected opcode.
     pub const UNEXPECTED_OPCODE: Code = code(0, 2, 0x06);
-    /// RDMAP, catastrophic for this stream: more Read Requests than agreed on.
+    /// RDMAP: catastrophic error of the stream, such as more Read Requests than negotiated.
     pub const STREAM_CATASTROPHIC: Code = code(0, 2, 0x07);
-    /// RDMAP: unspecified error, for a malformed Read Request or a violation in the upper layer.
+    /// RDMAP: unspecified error, such as a malformed Read Request or a violation of the upper-layer protocol.
     pub const UNSPECIFIED: Code = code(0, 2, 0xff);
     /// DDP, tagged: invalid STag.
     pub const INVALID_STAG: Code = code(1, 1, 0x00);
@@ -60,7 +60,7 @@ impl Code {
     pub const INVALID_QUEUE: Code = code(1, 2, 0x01);
     /// DDP, untagged: no posted Receive.
     pub const NO_BUFFER: Code = code(1, 2, 0x02);
-    /// DDP, untagged: the message sequence number is not the next one.
+    /// DDP, untagged: the message sequence number is not the expected number.
     pub const MSN_RANGE: Code = code(1, 2, 0x03);
     /// DDP, untagged: the offset does not continue the message.
     pub const INVALID_OFFSET: Code = code(1, 2, 0x04);
@@ -70,7 +70,7 @@ impl Code {
     pub const UNTAGGED_VERSION: Code = code(1, 2, 0x06);
     /// MPA: invalid CRC.
     pub const CRC: Code = code(2, 0, 0x02);
-    /// MPA: invalid FPDU length.
+    /// MPA: invalid FPDU length, or a marker that does not point to the start of its FPDU.
     pub const FPDU_LENGTH: Code = code(2, 0, 0x03);
     /// MPA: the initiator's IRD is below the responder's ORD (RFC 6581 section 9.1).
     pub const INSUFFICIENT_IRD: Code = code(2, 0, 0x06);
@@ -114,7 +114,7 @@ impl Code {
             (1, 2, 5) => "the message is longer than the Receive",
             (2, 0, 1) => "TCP stream lost",
             (2, 0, 2) => "wrong CRC",
-            (2, 0, 3) => "invalid FPDU length",
+            (2, 0, 3) => "invalid FPDU length or marker",
             (2, 0, 4) => "invalid MPA request or reply",
             (2, 0, 5) => "catastrophic error in MPA",
             (2, 0, 6) => "IRD too small",
@@ -164,8 +164,8 @@ impl Terminate {
     }
 
     /// Parses the error code of a peer's Terminate. The code is for diagnosis only, so parsing is lenient.
-    /// Truncated messages are accepted. So is the format of Linux's siw, which swaps the halves of the first
-    /// octet and mirrors the flags. Returns `None` if the code itself is incomplete.
+    /// Truncated messages and the format of Linux's siw are accepted. siw swaps the halves of the first octet
+    /// and reverses the bit order of the flags. Returns `None` if the code itself is incomplete.
     #[must_use]
     pub fn read_code(mut octets: &[u8]) -> Option<Code> {
         let [first, code] = take(&mut octets)?;
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// An unspecified error (255) needs no description.
+    /// Code 255 (unspecified error) needs no description.
     #[test]
     fn only_codes_of_the_rfcs_are_known_and_all_are_described() {
         let known: [((u8, u8), &[u8]); 6] = [

@@ -86,8 +86,8 @@ impl ChunkLists {
             .saturating_add(self.reply.as_ref().map_or(0, chunk))
     }
 
-    /// Computes [`ChunkLists::header_len`] from the number of Read segments, the numbers of Write chunks and
-    /// of their segments, and the number of segments in the Reply chunk.
+    /// Computes [`ChunkLists::header_len`] from the numbers of Read segments, Write chunks, segments in Write
+    /// chunks, and segments in the Reply chunk.
     #[must_use]
     pub fn header_len_for(reads: u64, (chunks, segments): (u64, u64), reply: Option<u64>) -> u64 {
         28u64

@@ -28,7 +28,7 @@ pub struct Header {
     pub body: Body,
 }
 
-/// The message types in use (RFC 8166 section 4.2.4).
+/// The message types (RFC 8166 section 4.2.4), except the obsolete RDMA_MSGP and RDMA_DONE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// RDMA_MSG: the Payload stream follows.
@@ -177,7 +177,7 @@ fn write(message: &xdr::RdmaMsg, payload: &[u8]) -> Bytes {
     writer.into_message(payload)
 }
 
-/// The fields at the same position in every version (RFC 8166 section 4.2).
+/// Fields at the same position in every version (RFC 8166 section 4.2), without the credits.
 struct Fixed {
     xid: u32,
     version: u32,
@@ -210,8 +210,8 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
     };
     let chunk = |why: String| Refusal::Chunk { xid, why };
     match kind {
-        // This check precedes that of the version, because the first four words have the same meaning in
-        // every version (RFC 8166 section 4.2).
+        // This check precedes the version check, because the first four words have the same meaning in every
+        // version (RFC 8166 section 4.2).
         ERROR => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
         _ if version != VERSION => return Err(Refusal::Version { xid, version }),
         DONE => return Err(Refusal::Discard("RDMA_DONE is obsolete")),
@@ -232,7 +232,8 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
     Ok((header, payload))
 }
 
-/// Parses a message that a requester received. Every message yields a result, as with [`decode_call`].
+/// Parses a message that a requester received. Every message yields a header with its payload, or a
+/// [`ReplyRefusal`].
 ///
 /// # Errors
 /// Returns [`ReplyRefusal`] if the message is not a valid reply.
@@ -241,7 +242,7 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
         return Err(ReplyRefusal::Discard("shorter than the fixed header fields"));
     };
     let fail = |why: String| ReplyRefusal::Fail { xid, why };
-    // ERR_VERS contains the version of the call, which is the local version.
+    // An ERR_VERS reply also passes this check: its header has the version of the call.
     if version != VERSION {
         return Err(ReplyRefusal::Discard("another version"));
     }
@@ -270,8 +271,8 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
     Ok((header, payload))
 }
 
-/// Returns true if a Payload stream starts an RPC call. Only the RPC message shows the direction (RFC 8167
-/// section 4.1).
+/// Returns true if a Payload stream starts with an RPC call. Only the RPC message shows the direction (RFC
+/// 8167 section 4.1).
 fn is_call(payload: &[u8], xid: u32) -> bool {
     payload.strip_prefix(&xid.to_be_bytes()).is_some_and(|rest| rest.starts_with(&[0; 4]))
 }

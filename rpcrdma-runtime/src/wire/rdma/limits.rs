@@ -1,7 +1,8 @@
 use rpcrdma_layout::MAX_TRANSFER;
 
 /// Limits on the work that a peer can cause. Each default exceeds the needs of every known peer. A requester
-/// also applies the first two limits to its own calls, because their replies return the offered chunks.
+/// also applies `max_segments` and `max_write_chunks` to its own calls, because their replies return the
+/// offered chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
     /// Maximum number of segments in all chunks of one message (default 1,024).

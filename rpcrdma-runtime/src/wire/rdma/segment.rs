@@ -7,7 +7,7 @@ pub struct Segment {
     pub handle: u32,
     /// Length of the range in bytes.
     pub length: u32,
-    /// Start of the range: an offset or an address. The remote peer only adds to this value.
+    /// Start of the range: an offset or an address. The accessing peer only adds displacements to this value.
     pub offset: u64,
 }
 

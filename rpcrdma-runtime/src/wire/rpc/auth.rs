@@ -10,7 +10,7 @@ use crate::xdr::{Error, XdrString, from_bytes, to_bytes};
 pub const MAX_AUTH_BYTES: u32 = xdr::MAX_AUTH_BYTES;
 /// Maximum size of the AUTH_SYS machine name in bytes (RFC 5531 appendix A).
 pub const MAX_MACHINE_NAME: usize = 255;
-/// Maximum number of additional AUTH_SYS groups (RFC 5531 appendix A).
+/// Maximum number of supplementary groups in AUTH_SYS (RFC 5531 appendix A).
 pub const MAX_GIDS: usize = 16;
 
 const AUTH_NONE: u32 = 0;
@@ -18,7 +18,7 @@ const AUTH_SYS: u32 = 1;
 /// The flavor of RPCSEC_GSS (RFC 2203 section 3).
 pub const RPCSEC_GSS: u32 = rpcsec_gss::RPCSEC_GSS_FLAVOR;
 
-/// `rpc_gss_svc_none`: only the message's header is protected (RFC 2203 section 5.3.2).
+/// `rpc_gss_svc_none`: arguments and results are not protected (RFC 2203 section 5).
 const GSS_SERVICE_NONE: u32 = 1;
 
 /// A credential (RFC 5531 section 8.2).
@@ -77,8 +77,8 @@ pub struct AuthSys {
     pub gids: Vec<u32>,
 }
 
-/// Authenticates a credential or a reply (RFC 5531 section 8.2). The default is AUTH_NONE, without
-/// authentication.
+/// A verifier, which authenticates a call's credential or a reply (RFC 5531 section 8.2). The default is
+/// AUTH_NONE, without authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verifier {
     /// The flavor's number.
@@ -99,7 +99,7 @@ impl From<xdr::OpaqueAuth> for Verifier {
     }
 }
 
-/// The reason why a server rejects a caller (RFC 5531 section 9, `auth_stat`).
+/// The reason why a server rejects a credential or a verifier (RFC 5531 section 9, `auth_stat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthStat {
     /// AUTH_BADCRED: the credential cannot be decoded.

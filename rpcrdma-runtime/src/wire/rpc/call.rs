@@ -27,7 +27,7 @@ impl MessageKind {
     }
 }
 
-/// A call's header (RFC 5531 section 9). The arguments follow it.
+/// A call's header (RFC 5531 section 9), which the arguments follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallHeader {
     /// Transaction id.
@@ -42,7 +42,7 @@ pub struct CallHeader {
     pub credential: Credential,
 }
 
-/// The numbers that identify a call in log events. The rest of its header may be incomplete.
+/// The numbers that identify a call in log events. The rest of the call's header may be invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallNumbers {
     /// Transaction id.
@@ -56,8 +56,8 @@ pub struct CallNumbers {
 }
 
 impl CallNumbers {
-    /// Reads the first 24 bytes of a message. Returns `None` if they are incomplete or not the start of a
-    /// call.
+    /// Reads the first 24 bytes of a message. Returns `None` if these bytes are incomplete or are not the
+    /// start of a call of RPC version 2.
     #[must_use]
     pub fn of(message: &[u8]) -> Option<Self> {
         let mut reader = Reader::from_slice(message);
@@ -74,7 +74,7 @@ impl CallNumbers {
 pub enum CallRefusal {
     /// The message is not a call, or is too short to determine its type: no reply is possible.
     NotACall,
-    /// RPC_MISMATCH: the message has another version of RPC.
+    /// RPC_MISMATCH: the call has an unsupported RPC version.
     RpcMismatch {
         /// The received XID.
         xid: u32,
@@ -97,7 +97,7 @@ impl CallHeader {
     /// Writes the header. The arguments must follow.
     ///
     /// # Errors
-    /// Fails if the credential exceeds the bounds of its flavor.
+    /// Fails if the credential exceeds the bounds of its flavor, or with the sink's error.
     pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         let body = xdr::CallBody {
             rpcvers: RPC_VERSION,
@@ -113,7 +113,7 @@ impl CallHeader {
     /// Writes the header up to and including the credential: the input of a verifier.
     ///
     /// # Errors
-    /// Fails if the credential exceeds the bounds of its flavor.
+    /// Fails if the credential exceeds the bounds of its flavor, or with the sink's error.
     pub fn encode_unverified<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         let kind = (xdr::MsgType::Call as i32).cast_unsigned();
         for word in [self.xid, kind, RPC_VERSION, self.program, self.version, self.procedure] {
@@ -125,7 +125,7 @@ impl CallHeader {
     /// Writes the verifier, which completes a header.
     ///
     /// # Errors
-    /// Fails if the verifier exceeds 400 bytes.
+    /// Fails if the verifier exceeds 400 bytes, or with the sink's error.
     pub fn encode_verifier<S: Sink + ?Sized>(verifier: &Verifier, sink: &mut S) -> Result<(), Error> {
         verifier.to_xdr().encode(sink)
     }
@@ -161,7 +161,7 @@ impl CallHeader {
     }
 }
 
-/// A received call, with its header parsed once.
+/// A received call with its parsed header.
 #[derive(Clone, Debug)]
 pub struct RpcCall {
     /// The header with the caller's credential.
@@ -178,7 +178,8 @@ impl RpcCall {
     /// Parses the header of a message.
     ///
     /// # Errors
-    /// Returns [`CallRefusal`]. [`RpcReply::refuse`](super::RpcReply::refuse) returns its reply, if any.
+    /// Returns [`CallRefusal`] if the message is not a valid call.
+    /// [`RpcReply::refuse`](super::RpcReply::refuse) creates the reply, if any.
     pub fn parse(message: Received) -> Result<Self, CallRefusal> {
         let mut reader = Reader::new(&message);
         let (header, verifier, unverified) = CallHeader::decode_verified(&mut reader)?;

@@ -14,7 +14,7 @@ pub const MAX_HANDLE: usize = MAX_AUTH_BYTES as usize - 20;
 /// The type of a message with an RPCSEC_GSS credential (RFC 2203 section 5, `rpc_gss_proc_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GssControl {
-    /// A call of the program.
+    /// A call to the program.
     Data,
     /// The first token of a new context.
     Init,
@@ -53,7 +53,7 @@ impl GssCredential {
     /// Encodes the body.
     ///
     /// # Errors
-    /// Fails if the handle has 4 GiB or more. Encoding a call header rejects a handle above [`MAX_HANDLE`].
+    /// Fails if the handle is 4 GiB or longer. Encoding a call header rejects a handle above [`MAX_HANDLE`].
     pub fn encode(&self) -> Result<Bytes, Error> {
         let gss_proc = match self.control {
             GssControl::Data => xdr::RpcGssProcT::Data,

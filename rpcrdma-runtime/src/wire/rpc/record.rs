@@ -56,7 +56,7 @@ impl Records {
         Records { max, fragment: None, before: BytesMut::new() }
     }
 
-    /// Raises the limit to `max` octets if it is lower.
+    /// Raises the limit to `max` octets if the current limit is lower.
     pub fn admit(&mut self, max: usize) {
         self.max = self.max.max(max);
     }
@@ -121,8 +121,8 @@ impl Records {
         }
     }
 
-    /// Returns the start of a record that [`Records::next`] rejected, as far as it has arrived: its first
-    /// fragments, or else the octets after its mark.
+    /// Returns the received start of a record that [`Records::next`] rejected: its first fragments, or else
+    /// the octets after its mark.
     #[must_use]
     pub fn refused<'a>(&'a self, input: &'a [u8]) -> Option<&'a [u8]> {
         if self.before.is_empty() { input.get(MARK..) } else { Some(&self.before) }

@@ -14,7 +14,7 @@ pub enum Reject {
     GarbageArguments,
     /// SYSTEM_ERR: the server failed to run the call or to encode its result.
     SystemError,
-    /// AUTH_ERROR: the caller is rejected.
+    /// AUTH_ERROR: the credential or the verifier is rejected.
     AuthError(AuthStat),
 }
 
@@ -38,7 +38,7 @@ pub enum ReplyHeader {
     Rejected(Reject),
 }
 
-/// The reason why a reply has no results.
+/// The reason why a received message yields no results.
 #[derive(Clone, Debug, PartialEq, ThisError)]
 #[non_exhaustive]
 pub enum ReplyError {
@@ -129,7 +129,7 @@ impl ReplyHeader {
 }
 
 impl ReplyHeader {
-    /// Returns the error that a client gets, or `None` for [`ReplyHeader::Success`].
+    /// Returns the error that a client reports for this status, or `None` for [`ReplyHeader::Success`].
     #[must_use]
     pub fn error(self) -> Option<ReplyError> {
         Some(match self {
@@ -154,7 +154,7 @@ pub struct RpcReply {
     pub status: ReplyHeader,
     /// The header with the verifier, followed by the results if the status is [`ReplyHeader::Success`].
     pub message: Message,
-    /// Why the results could not be encoded, if this is the reason of the status.
+    /// The error of encoding the results, if this error caused the status.
     pub failure: Option<Error>,
 }
 
@@ -204,7 +204,7 @@ impl RpcReply {
 /// Reads the header of the reply to call `xid`, up to the results.
 ///
 /// # Errors
-/// Returns [`ReplyError`] if there are no results.
+/// Returns [`ReplyError`] if the message has no results.
 pub fn decode_reply(reader: &mut Reader<'_>, xid: u32) -> Result<(), ReplyError> {
     decode_verified(reader, xid)?.1
 }

@@ -166,7 +166,7 @@ extern "C" fn rdma_create_qp(
             0
         }
         Err(errno) => {
-            // The libraries may modify the capacities even if they fail.
+            // The libraries may modify the capacities even if the call fails.
             attributes.cap.max_send_wr = 0;
             failed(errno)
         }

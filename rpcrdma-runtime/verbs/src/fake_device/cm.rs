@@ -159,7 +159,7 @@ impl Device {
         }
     }
 
-    /// Removes and returns the unread events of a channel for which `which` returns true.
+    /// Removes the unread events that satisfy `which` from a channel and returns them.
     pub(super) fn withdraw_events(&mut self, channel: usize, which: impl Fn(&Event) -> bool) -> Vec<Event> {
         let Some(queue) = self.event_queues.get_mut(&channel) else { return Vec::new() };
         let (withdrawn, left): (Vec<Event>, Vec<Event>) =

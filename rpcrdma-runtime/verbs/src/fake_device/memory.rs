@@ -43,7 +43,7 @@ impl Region {
         (skip.checked_add(len)? <= self.len).then(|| unsafe { self.at.add(skip) })
     }
 
-    /// Accesses the whole region, as the device may do at any time while it is registered.
+    /// Accesses the whole region, as the device may do at any time while the region is registered.
     fn touch(&self) {
         touch(self.at, self.len, self.access & LOCAL_WRITE != 0);
     }
@@ -52,8 +52,9 @@ impl Region {
 /// Reads memory and, if `writes`, writes the same octets back.
 pub(super) fn touch(at: *mut u8, len: usize, writes: bool) {
     let mut copy: Vec<MaybeUninit<u8>> = Vec::with_capacity(len);
-    // SAFETY: the memory is registered, so the provider guarantees that it is allocated. If it is writable,
-    // the provider also guarantees that nothing else accesses it. Miri checks both guarantees.
+    // SAFETY: the memory is registered, so the provider guarantees that it is allocated. If the memory is
+    // writable, the provider also guarantees that nothing else accesses the memory. Miri checks both
+    // guarantees.
     unsafe { ptr::copy_nonoverlapping(at.cast(), copy.as_mut_ptr(), len) };
     if writes {
         // SAFETY: as for the read above.
@@ -132,7 +133,7 @@ impl Device {
             return false;
         }
         let Some(window) = self.windows.get_mut(&binding.window) else { return false };
-        // The peer may still hold the last handle, so the new one must differ.
+        // The peer may still know the last handle, so the new handle must differ.
         let is_new_handle = window.handle_base == binding.key & !0xff && window.last_handle != binding.key;
         if window.domain != domain || window.bound.is_some() || !is_new_handle {
             return false;

@@ -210,7 +210,7 @@ impl Device {
         while all.iter().any(|at| self.step(*at)) {}
     }
 
-    /// Executes the first work request of a queue pair. Returns true if that made progress.
+    /// Executes the first work request of a queue pair. Returns true if the queue pair made progress.
     fn step(&mut self, at: usize) -> bool {
         let Some(pair) = self.pairs.get_mut(&at) else { return false };
         let State::Ready(peer) = pair.state else { return false };
@@ -268,13 +268,14 @@ impl Device {
         let mut octets = Vec::with_capacity(posted.len());
         for sge in &posted.sges {
             let memory = self.local(domain, sge, false)?;
-            // SAFETY: the memory is registered, as in `touch`. Nothing writes it during the read.
+            // SAFETY: the memory is registered, as in `touch`. Nothing writes the memory during the read.
             octets.extend_from_slice(unsafe { slice::from_raw_parts(memory, sge.length as usize) });
         }
         Some(octets)
     }
 
-    /// Copies octets into local memory. Returns `None` if they do not fit or the memory is not writable.
+    /// Copies octets into local memory. Returns `None` if the octets do not fit or the memory is not
+    /// writable.
     fn scatter(&self, domain: usize, sges: &[ib::ibv_sge], mut octets: &[u8]) -> Option<()> {
         for sge in sges {
             let memory = self.local(domain, sge, true)?;
@@ -423,7 +424,7 @@ fn sges(list: *const ib::ibv_sge, count: c_int, max: u32) -> Result<Vec<ib::ibv_
 
 /// Converts a C work request. Returns `None` for an unsupported opcode.
 fn convert_request(request: &ib::ibv_send_wr) -> Option<Work> {
-    // SAFETY: both union fields are integers, and every bit pattern is valid.
+    // SAFETY: both union fields contain only integers, so every bit pattern is valid.
     let (rdma, key) = unsafe { (request.wr.rdma, request.__bindgen_anon_1.invalidate_rkey) };
     let (address, remote) = (rdma.remote_addr, rdma.rkey);
     Some(match request.opcode {

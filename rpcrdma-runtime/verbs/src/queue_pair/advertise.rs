@@ -10,7 +10,7 @@ use crate::request::Work;
 use crate::windows::{Fenced, State, Windows};
 
 impl QueuePair {
-    /// Returns true if memory is advertised through windows, so that the peer may invalidate it.
+    /// Returns true if memory is advertised through windows, which the peer may invalidate.
     pub(crate) fn has_windows(&self) -> bool {
         self.windows.is_some()
     }
@@ -32,8 +32,8 @@ impl QueuePair {
         Ok(handle)
     }
 
-    /// Invalidates a window. [`QueuePair::fenced`] returns its region afterwards. Returns false if there is
-    /// no such window or its invalidation is already posted.
+    /// Invalidates a window. [`QueuePair::fenced`] returns its region afterwards. Returns false if no window
+    /// has this handle, or if the window is already being invalidated.
     pub(crate) fn unbind(&mut self, token: Token, handle: u32) -> bool {
         let Some(windows) = &mut self.windows else { return false };
         match windows.state(handle) {

@@ -132,7 +132,8 @@ fn accepting_times_out() {
     });
 }
 
-/// In each run, another library call fails. The result is an error or a connection, and no objects are left.
+/// In each run, a different library call fails. The result is an error or a connection, and no objects are
+/// left.
 #[test]
 fn any_call_may_fail() {
     let mut failed = 0;

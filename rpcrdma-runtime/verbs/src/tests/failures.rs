@@ -173,7 +173,8 @@ fn requests_after_a_rejected_request_are_not_executed() {
             let message = vec![octets(9000, seed).into()];
             local.submit(Action::Send { token: Token(seed.into()), message, invalidate: None });
         }
-        // The memory of all three messages is registered before the first is posted. The second post fails.
+        // The memory of all three messages is registered before the first message is posted. The second post
+        // fails.
         let calls = device.calls();
         device.faults(|faults| faults.failing_call = Some(calls + 1 + 3 + 2));
         assert!(matches!(closed(&mut local).await.0, CloseReason::Io(_)));

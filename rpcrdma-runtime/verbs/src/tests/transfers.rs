@@ -8,8 +8,8 @@ use super::*;
 fn messages_of_all_sizes_are_sent_in_both_directions() {
     with(Settings::CARD, async |_| {
         let (mut local, mut peer) = connected(&options()).await;
-        // Inline, copied, registered, both copied and registered, more parts than elements in a request, and
-        // empty.
+        // The messages in this order: inline, copied, registered, partly registered, with too many parts for
+        // one request, and empty.
         for pieces in
             [vec![20], vec![100, 300], vec![15_000], vec![100, 9000, 200, 5000], vec![3000; 6], vec![]]
         {

@@ -19,7 +19,7 @@ pub(super) struct Inbound {
     pub(super) placement: Option<Box<Placement>>,
     /// The markers, if the local peer requires them.
     pub(super) markers: Option<Markers>,
-    /// The number of FPDUs with valid headers. `Stream::terminate` sets it to at least 1.
+    /// The number of FPDUs with valid headers. `Stream::terminate` raises this number to at least 1.
     pub(super) fpdus: u64,
     receives: u64,
     send_msn: u32,
@@ -65,9 +65,9 @@ fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
 
 impl Fault {
     /// Returns the Terminate for this violation. The Terminate contains the length and the DDP header of the
-    /// segment, and for an RDMAP error also its Read Request, if any (RFC 5040 section 4.8). For an MPA error
-    /// or an incomplete DDP header, the Terminate contains none of these. The last `placed` octets of the
-    /// ULPDU are not in `ulpdu`.
+    /// segment (RFC 5040 section 4.8). For an RDMAP error, the Terminate also contains the Read Request, if
+    /// any. For an MPA error or an incomplete DDP header, the Terminate contains only the error code. The
+    /// last `placed` octets of the ULPDU are not in `ulpdu`.
     pub(super) fn terminate(&self, ulpdu: &[u8], placed: usize) -> Terminate {
         const RDMAP: u8 = 0;
         const MPA: u8 = 2;
@@ -102,7 +102,7 @@ pub(super) struct Assembly {
 
 pub(super) enum Found<'a> {
     Contiguous(&'a [u8]),
-    /// Assembled in [`Assembly::partial`].
+    /// The FPDU is in [`Assembly::partial`].
     Assembled,
     Incomplete,
 }
@@ -132,7 +132,7 @@ impl Assembly {
         &self.partial
     }
 
-    /// Fills the buffer up to `len` octets and returns the other octets.
+    /// Fills the buffer up to `len` octets and returns the remaining octets.
     fn fill<'a>(&mut self, len: usize, octets: &'a [u8]) -> &'a [u8] {
         let missing = len.saturating_sub(self.partial.len()).min(octets.len());
         let (now, rest) = octets.split_at_checked(missing).unwrap_or((octets, &[]));
@@ -410,7 +410,7 @@ impl Stream {
             return fault(Code::UNEXPECTED_OPCODE, "an unsolicited Read Response");
         };
         if segment.stag != read.sink_stag {
-            return fault(Code::INVALID_STAG, "a Read Response with another STag than requested");
+            return fault(Code::INVALID_STAG, "a Read Response with the wrong STag");
         }
         let so_far = read.received().saturating_sub(segment.placed);
         if !read.is_next(segment.offset, so_far) {

@@ -71,7 +71,8 @@ impl Stream {
     /// and calls [`Stream::commit_placement`]. Without a buffer, the caller passes octets to
     /// [`Stream::receive`].
     ///
-    /// The buffer may have room for the end of the FPDU and the header of the next one, which saves a read.
+    /// The buffer may have room for the end of the FPDU and the header of the next FPDU, which saves a system
+    /// call.
     pub fn placement_buffer(&mut self) -> Option<Limit<&mut BytesMut>> {
         let placement = self.inbound.placement.as_ref().filter(|placement| placement.missing > 0)?;
         let more = if placement.last { 0 } else { placement.missing_trailer().saturating_add(HEAD) };
@@ -82,7 +83,8 @@ impl Stream {
         Some(memory.limit(size.min(room)))
     }
 
-    /// Handles the octets that were appended to the buffer, and passes them to `seen`.
+    /// Passes the octets that were appended to the buffer of [`Self::placement_buffer`] to `seen`, then
+    /// processes the octets.
     pub fn commit_placement(&mut self, seen: impl FnOnce(&[u8])) {
         let Some(mut placement) = self.inbound.placement.take() else { return };
         let mut following = Vec::new();

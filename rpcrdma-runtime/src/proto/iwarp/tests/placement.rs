@@ -133,7 +133,7 @@ fn an_invalidated_sink_lacks_an_incomplete_fpdu() {
     deliver(&mut receiver, &octets[..100_000], || 30_000);
     assert!(receiver.placement_buffer().is_some() && receiver.peer_progress()[0].is_some());
     assert!(content(&mut receiver, sink) == pattern(64_752, 3));
-    assert!(receiver.placement_buffer().is_none(), "the sink is invalid");
+    assert!(receiver.placement_buffer().is_none(), "the sink was invalidated");
     assert_eq!(deliver(&mut receiver, &octets[100_000..], || 30_000), 0);
     let [terminate] = &sent(&mut receiver)[..] else { panic!("expected one Terminate") };
     let header = &octets[64_772 + 2..][..14];

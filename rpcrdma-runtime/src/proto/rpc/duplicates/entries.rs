@@ -36,7 +36,7 @@ impl<T> Entries<T> {
         self.slots.get_mut(usize::try_from(number).ok()?)?.as_mut()
     }
 
-    /// Adds an entry for a call that has none. Returns its number.
+    /// Adds an entry for a call that is not in the table. Returns the number of the entry.
     pub(super) fn insert(&mut self, call: CallIdentity, value: T) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.slots.push(None);

@@ -7,7 +7,8 @@ use crate::xdr::{Placed, Received, pad_len};
 /// The identity of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallerId {
-    /// All callers at this address, with any port, because a client may reconnect from another port.
+    /// All callers at this address except [`CallerId::Privileged`] callers. The port is ignored, because a
+    /// client may reconnect from another port.
     Address(IpAddr),
     /// All callers at this address with a port below 1024. Usually only root can use such ports, and a server
     /// may require them. Replies to these callers are therefore not replayed to others.
@@ -27,14 +28,14 @@ pub struct ProcedureId {
     pub procedure: u32,
 }
 
-/// Identifies a call and its retransmissions: caller, XID, procedure, length, and the first bytes.
+/// Identifies a call and its retransmissions by caller, owner, XID, procedure, length and first bytes.
 ///
 /// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same XID. The
 /// checksum covers the first [`CallIdentity::PREFIX`] bytes of the call, including the content of its chunks.
-/// A retransmission in another form is therefore the same call. These bytes contain the credential, including
-/// the machine name of AUTH_SYS. With an AUTH_NONE verifier, they also contain at least 584 bytes of
-/// arguments: the object, the offset and the count. A longer prefix would slow down every call that writes,
-/// and hardly distinguish more calls.
+/// A retransmission with other chunks therefore has the same identity. The first bytes contain the
+/// credential, including the machine name of AUTH_SYS. With an AUTH_NONE verifier, they also contain at least
+/// 584 bytes of arguments: the object, the offset and the count. A longer prefix would slow down every call
+/// that writes, and hardly distinguish more calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallIdentity {
     xid: u32,
@@ -56,9 +57,9 @@ impl CallIdentity {
     pub const PREFIX: usize = 1024;
 
     /// Returns the identity of a call. Returns `None` for credentials other than AUTH_NONE, AUTH_SYS and
-    /// RPCSEC_GSS. The first bytes of an RPCSEC_GSS call contain its sequence number, to which its reply is
-    /// bound: only an unchanged retransmission is the same call. With another sequence number (RFC 2203
-    /// section 5.3.3.1), it is a different call.
+    /// RPCSEC_GSS. The first bytes of an RPCSEC_GSS call contain its sequence number, and the reply is valid
+    /// for this number only. A retransmission with another sequence number (RFC 2203 section 5.3.3.1)
+    /// therefore has another identity.
     #[must_use]
     pub fn of(call: &RpcCall, caller: CallerId) -> Option<Self> {
         let header = &call.header;
@@ -73,7 +74,7 @@ impl CallIdentity {
         Some(CallIdentity { xid: header.xid, sum, length, caller, owner, procedure: header.into() })
     }
 
-    /// Sets the owner (default: by the address of the caller).
+    /// Sets the owner (default: the owner of the caller's address).
     #[must_use]
     pub fn owned_by(self, owner: Owner) -> Self {
         CallIdentity { owner, ..self }
@@ -143,14 +144,14 @@ impl Prefix {
         self.filled = self.filled.saturating_add(taken);
     }
 
-    /// Returns the checksum. It detects mistakes, not attacks: an attacker can claim any AUTH_SYS credential.
-    /// Unused bytes are zero, and the length is compared separately.
+    /// Returns the checksum. The checksum prevents accidental matches, but not attacks: an attacker can claim
+    /// any AUTH_SYS credential. Unused bytes are zero, and the length is compared separately.
     fn sum(&self) -> u64 {
         let words = self.bytes.split_at(self.filled.next_multiple_of(8).min(CallIdentity::PREFIX)).0;
         words.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
             let word = word.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
-            // Two multiplications, with the upper half shifted down in between. A product alone never
-            // propagates bits down, so the next word could cancel a difference in the highest bits.
+            // Shifts the upper half down between the two multiplications. A product alone never propagates
+            // bits down, so the next word could cancel a difference in the highest bits.
             let mixed = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
         })

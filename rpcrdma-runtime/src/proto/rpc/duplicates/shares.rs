@@ -103,7 +103,7 @@ impl Shares {
         if entries >= wanted { Some(oldest) } else { own?.cached.first().copied() }
     }
 
-    /// Returns the last use of the reply to evict if there are too many entries.
+    /// Returns the last use of the reply to evict if the cache has too many entries.
     pub(super) fn of_most_entries(&self) -> Option<u64> {
         last(&self.by_entries).map(|(_, oldest)| oldest)
     }

@@ -6,7 +6,7 @@ use super::{GssContext, GssError, GssFailure, GssService};
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::xdr::{Decode, Encode, Reader, Reducer, Sink};
 
-/// Returns a reducer for the arguments or results to protect, which already contains the sequence number.
+/// Returns a reducer that already contains the sequence number, for the arguments or results to protect.
 pub(super) fn new(sequence: u32) -> Result<Reducer, GssFailure> {
     let mut body = Reducer::disabled();
     body.put_u32(sequence).map_err(GssFailure::Encode)?;
@@ -33,7 +33,7 @@ pub(super) fn protect<S: Sink + ?Sized>(
     written.map_err(GssFailure::Encode)
 }
 
-/// Reads protected arguments or results, which are the rest of a message.
+/// Reads and verifies protected arguments or results, up to the end of the message.
 pub(super) fn unprotect(
     context: &dyn GssContext,
     service: GssService,

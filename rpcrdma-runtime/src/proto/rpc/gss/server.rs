@@ -27,11 +27,12 @@ pub struct GssServerOptions {
     pub min_service: GssService,
     /// The size of each context's sequence window (default 1,024; at least 1, at most 65,536).
     pub window: u32,
-    /// Maximum number of contexts (default 4,096). If there are more, the least recently used context is
-    /// dropped, and its client creates a new one.
+    /// Maximum number of established contexts (default 4,096; at least 1). Beyond this number, the least
+    /// recently used context is dropped, and its client must create a new context.
     pub max_contexts: usize,
-    /// Maximum number of contexts under construction (default 256). They are counted separately: anyone can
-    /// start a context, but only the caller of a completed context is authenticated.
+    /// Maximum number of contexts under construction (default 256; at least 1). These contexts are counted
+    /// separately: anyone can start a context, but only the caller of an established context is
+    /// authenticated.
     pub max_unfinished: usize,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -88,11 +89,11 @@ pub(super) struct AuthenticatedCall {
     pub(super) verifier: Verifier,
 }
 
-/// The response to a call that is not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Denied(AuthStat),
-    /// The call is a duplicate, or may be one: it gets no reply (RFC 2203 section 5.3.3.1).
+    /// The sequence number is repeated or below the window: the call gets no reply (RFC 2203 section
+    /// 5.3.3.1).
     NoReply,
 }
 

@@ -21,10 +21,10 @@ pub struct GssSession {
     window: u32,
 }
 
-/// The server's answer during context creation.
+/// The server's reply during context creation.
 #[derive(Clone, Debug)]
 pub struct InitAnswer {
-    /// The server's handle of the context, for the next token.
+    /// The server's handle of the context, for later messages.
     pub handle: Bytes,
     /// The server's token, to be passed to the client's mechanism.
     pub token: Bytes,
@@ -61,7 +61,7 @@ impl GssSession {
     /// Returns the maximum size of the reply to [`GssSession::init_call`].
     #[must_use]
     pub fn init_bounds(longest_token: u32) -> ReplyBounds {
-        // Two counts, three numbers and the handle.
+        // The fixed part consists of two counts, three numbers and the handle.
         let fixed = Size::Bounded(20).plus(Size::padded(MAX_HANDLE as u64));
         let whole = fixed.plus(Size::padded(u64::from(longest_token)));
         ReplyBounds { whole, reduced: whole, item: Size::ZERO, items: Size::ZERO }
@@ -70,7 +70,8 @@ impl GssSession {
     /// Decodes the reply to [`GssSession::init_call`].
     ///
     /// # Errors
-    /// [`GssFailure::Refused`] if no context is created, or the error of an invalid reply.
+    /// [`GssFailure::Refused`] if the server's mechanism refuses to create a context, or another
+    /// [`GssFailure`] if the reply is invalid or rejects the call.
     pub fn init_answer(xid: u32, reply: &Received) -> Result<InitAnswer, GssFailure> {
         let mut reader = Reader::new(reply);
         let (verifier, status) = decode_verified(&mut reader, xid)?;
@@ -126,10 +127,12 @@ impl GssSession {
         self.context.peer()
     }
 
-    /// Encodes a call. Moves items of at least `min_item` bytes out of the stream if the service allows it.
+    /// Encodes a call. Moves eligible items of at least `min_item` bytes out of the stream if the service
+    /// allows reduction.
     ///
     /// # Errors
-    /// [`GssFailure::Encode`], [`GssFailure::Mechanism`], [`GssFailure::Exhausted`].
+    /// [`GssFailure::Exhausted`] if the sequence number is 2^31 or more, [`GssFailure::Mechanism`] if the
+    /// mechanism fails, or [`GssFailure::Encode`].
     pub fn call<Q: Procedure>(
         &self,
         xid: u32,
@@ -152,7 +155,8 @@ impl GssSession {
         Ok(message.into_message())
     }
 
-    /// Creates the message that destroys the context. It has no arguments, and its reply has no results.
+    /// Creates the message that destroys the context. The message has no arguments, and its reply has no
+    /// results.
     ///
     /// # Errors
     /// Fails as [`GssSession::call`] does.
@@ -191,8 +195,8 @@ impl GssSession {
     pub fn reply_bounds(&self, bounds: ReplyBounds) -> ReplyBounds {
         let overhead = self.context.overhead();
         let mic = Size::padded(u64::from(overhead.mic));
-        // Integrity adds two counts and the sequence number. Privacy adds one count, the sequence number and
-        // padding.
+        // Integrity adds two counts, the sequence number and the checksum. Privacy adds one count, the
+        // sequence number, padding and the mechanism's overhead.
         let more = match self.service {
             GssService::None => return bounds,
             GssService::Integrity => Size::Bounded(4 + 4 + 4).plus(mic),
@@ -216,8 +220,8 @@ impl GssSession {
         body::unprotect(&*self.context, self.service, sequence, reader).map(drop)
     }
 
-    /// Returns the result of a call. A reply without a result is accepted only if it verifiably comes from
-    /// the server. A denial is an exception, because it has no verifier.
+    /// Returns the result of a call. Checks the verifier of every accepted reply. A denied reply (MSG_DENIED)
+    /// has no verifier.
     ///
     /// # Errors
     /// Returns [`GssFailure`] if the call has no result.

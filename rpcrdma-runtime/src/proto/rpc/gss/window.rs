@@ -20,7 +20,7 @@ impl SequenceWindow {
     }
 
     /// Marks a number as seen. Returns false for a number that was seen, or that is older than the window. A
-    /// number above all earlier ones moves the window, so the caller must verify the sender first.
+    /// number above all earlier numbers moves the window, so the caller must verify the sender first.
     pub fn take(&mut self, number: u32) -> bool {
         let ahead = match self.highest {
             None => u32::MAX,
@@ -42,7 +42,7 @@ impl SequenceWindow {
         self.mark(number)
     }
 
-    /// Marks a number. Returns false if it was already marked.
+    /// Marks a number. Returns false if the number was already marked.
     fn mark(&mut self, number: u32) -> bool {
         let (index, bit) = self.position(number);
         let Some(word) = self.seen.get_mut(index) else { return false };

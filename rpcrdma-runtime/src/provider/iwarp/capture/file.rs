@@ -49,7 +49,8 @@ struct State {
 }
 
 impl CaptureFile {
-    /// Creates a capture file, or truncates an existing one. On Unix, only its owner can read a new file.
+    /// Creates a capture file, or truncates an existing file. On Unix, a new file is readable only by its
+    /// owner.
     ///
     /// # Errors
     /// [`CaptureError`] if the file cannot be written or, on Unix, if another capture uses the file.
@@ -93,7 +94,7 @@ impl CaptureFile {
         self.lock().flows.remove(flow);
     }
 
-    /// Appends a packet, unless the file has failed.
+    /// Appends a packet, unless an earlier write has failed.
     pub(super) fn append(&self, segment: &Segment, payload: &[u8]) {
         let mut state = self.lock();
         let Some(size) = state.size else { return };
@@ -114,7 +115,7 @@ impl CaptureFile {
 }
 
 impl State {
-    /// Writes a packet with a single system call and returns its length.
+    /// Writes a packet, usually with a single system call, and returns the number of octets written.
     fn append(&mut self, segment: &Segment, payload: &[u8]) -> io::Result<u64> {
         let State { file, packet, .. } = self;
         packet.clear();

@@ -28,13 +28,14 @@ pub(super) struct Segment {
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
     pub(super) seq: u32,
-    /// The acknowledgment number; the first packet has none.
+    /// The acknowledgment number, or `None` in the first packet.
     pub(super) ack: Option<u32>,
     pub(super) flag: Flag,
 }
 
 impl Segment {
-    /// Appends the packet. Returns `None` if the address families differ or the payload is too long.
+    /// Appends the packet to `buffer`. Returns `None` if the address families differ or the payload is too
+    /// long.
     pub(super) fn write(&self, payload: &[u8], buffer: &mut Vec<u8>) -> Option<()> {
         let ip = match (self.from.ip().to_canonical(), self.to.ip().to_canonical()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => PacketBuilder::ipv4(from.octets(), to.octets(), HOPS),

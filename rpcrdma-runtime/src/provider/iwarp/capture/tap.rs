@@ -42,9 +42,9 @@ struct Direction {
     splitter: PacketSplitter,
 }
 
-/// Splits the stream into packets. TCP's own segments are unknown here, so each packet contains an FPDU or a
-/// part of an FPDU, as RFC 5044 section 5 recommends. Wireshark (4.0) loses messages if several end in one
-/// packet.
+/// Splits the stream into packets. TCP's own segments are unknown here. After the handshake, each packet
+/// therefore contains an FPDU or a part of an FPDU, as RFC 5044 section 5 recommends. Wireshark (4.0) loses
+/// messages if several messages end in one packet.
 #[derive(Debug, Default)]
 struct PacketSplitter {
     /// Whether the MPA handshake is complete, so that the stream consists of FPDUs.
@@ -64,7 +64,7 @@ impl PacketSplitter {
         self.markers = markers.then(Markers::default);
     }
 
-    /// Returns the number of these octets to put into the next packet: at least one, if there are any.
+    /// Returns how many of the octets the next packet contains: at least one unless `octets` is empty.
     fn next(&mut self, octets: &[u8]) -> usize {
         let max = octets.len().min(MAX_PAYLOAD);
         if !self.framed {
@@ -92,7 +92,7 @@ impl PacketSplitter {
 }
 
 impl Tap {
-    /// Opens the capture file, if there is one, so that an error is reported before a connection is made.
+    /// Opens the capture file, if any, so that an error is reported before a connection is made.
     ///
     /// # Errors
     /// [`CaptureError`] if the file cannot be written.
@@ -111,7 +111,7 @@ impl Tap {
         role: Role,
     ) -> Result<Self, CaptureError> {
         let Some(file) = capture.file()? else { return Ok(Tap(None)) };
-        // A lost connection has no addresses and nothing to capture.
+        // A connection that is already lost has no peer address and nothing to capture.
         let (Ok(local), Ok(peer)) = (socket.local_addr(), socket.peer_addr()) else { return Ok(Tap(None)) };
         let flow = if role == Role::Initiator { (local, peer) } else { (peer, local) };
         let Some(number) = file.begin(flow) else { return Ok(Tap(None)) };
@@ -223,7 +223,7 @@ impl Recorder {
             Side::Local => (&mut self.local, &self.peer),
             Side::Peer => (&mut self.peer, &self.local),
         };
-        // The first SYN acknowledges nothing: the SYN of the peer is the second packet.
+        // The initiator's SYN acknowledges nothing, because the responder's SYN is the second packet.
         let first = flag == Flag::Syn && this.seq == other.seq;
         let ack = (!first).then_some(other.seq);
         let segment = Segment { from: this.from, to: other.from, seq: this.seq, ack, flag };

@@ -19,7 +19,7 @@ struct Entry<T> {
     value: T,
 }
 
-/// Creates unique, unpredictable handles.
+/// Creates unpredictable handles.
 #[derive(Default)]
 pub(super) struct Handles {
     random: RandomState,
