@@ -1,8 +1,8 @@
 //! Time and memory of the compiler: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
-//! First runs complete processes: `rpcrdma-xdrgen generate` on the text of RFC 5662, and rpcgen, if
-//! installed, on the same XDR. They take turns, so that a busy machine slows both. Then runs complete
-//! processes on documents of many shapes in two sizes.
+//! First measures complete processes: `rpcrdma-xdrgen` on the text of RFC 5662, and rpcgen, if installed, on
+//! the same XDR. Without the RFC, the document is `specs/nfs3.txt`. The programs run in turns, so that a busy
+//! machine slows all of them. Then measures `rpcrdma-xdrgen` on documents of many shapes in two sizes.
 
 #![allow(clippy::print_stdout, reason = "the output is the measurements")]
 
@@ -18,7 +18,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use shapes::{SHAPES, Shape};
 
 const XDRGEN: &str = env!("CARGO_BIN_EXE_rpcrdma-xdrgen");
-/// Runs of each command, unless the command line has another number.
+/// Default number of runs of each command.
 const RUNS: usize = 101;
 /// Number of parts of the shorter documents.
 const PARTS: usize = 300;

@@ -21,13 +21,13 @@ pub struct Specification {
     pub unread: Vec<Span>,
     /// Uses of macros that expand to more than a value, in source order.
     pub expansions: Vec<Expansion>,
-    /// Names defined in branches whose conditions are false.
+    /// Names defined in inactive branches of preprocessor conditions.
     pub hidden: Vec<Hidden>,
     /// The namespaces, in the order in which they begin.
     pub namespaces: Vec<Namespace>,
 }
 
-/// A name defined under a condition that is false.
+/// A name defined in an inactive branch of a preprocessor condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
     pub name: Identifier,
@@ -69,7 +69,7 @@ pub struct Expansion {
     pub text: String,
 }
 
-/// One definition with its comments and section.
+/// A definition with its comments and section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     pub kind: DefinitionKind,
@@ -119,7 +119,7 @@ pub struct ConstDef {
 /// A number, or the name of a constant or of an enum member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A number from -2^63 to 2^64-1. The parser rejects wider literals, except in a `#define`.
+    /// A number from -2^63 to 2^64-1; in a `#define`, any `i128`.
     Literal {
         value: i128,
         span: Span,

@@ -137,9 +137,9 @@ impl Build {
         self
     }
 
-    /// Emits types that borrow from the message: `Write3Args<'a>` contains an `OpaqueRef<'a>`. Decoding
-    /// them does not allocate. Borrowed data cannot be placed directly, so bindings with eligible items
-    /// are omitted.
+    /// Emits types that borrow from the message: `Write3Args<'a>` contains an `OpaqueRef<'a>`. Decoding these
+    /// types does not allocate. Borrowed data cannot be placed directly, so bindings with eligible items are
+    /// omitted.
     pub fn borrowed(mut self) -> Self {
         self.options.data = Data::Borrowed;
         self
@@ -172,8 +172,8 @@ impl Build {
         self
     }
 
-    /// Defines a name for `#ifdef`. `NAME=VALUE` also defines a constant if documents use `NAME` but do not
-    /// define it.
+    /// Defines a name for `#ifdef`: `NAME` or `NAME=VALUE`. If documents use `NAME` but do not define it, the
+    /// name stands for the value, which is 1 by default.
     pub fn define(mut self, name: impl Into<String>) -> Self {
         self.options.defined.insert(name.into());
         self
@@ -228,7 +228,7 @@ impl Build {
         let documents = self.documents.iter().map(|path| (path, false));
         for (path, is_binding) in documents.chain(self.bindings.iter().map(|path| (path, true))) {
             let bytes = std::fs::read(path).map_err(|error| BuildError::File(path.clone(), error))?;
-            // Old documents may not be UTF-8: an invalid byte becomes a replacement character.
+            // Old documents may not be UTF-8: invalid bytes become replacement characters.
             let text = String::from_utf8_lossy(&bytes);
             sources.add(if is_binding { Source::binding(path, text) } else { Source::new(path, text) });
         }

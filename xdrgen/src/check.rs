@@ -1,7 +1,7 @@
-//! Rules that need all definitions of a protocol, and rules of bindings.
+//! Rules that need all definitions of a protocol, and rules for bindings.
 //!
-//! To add a rule, write its function in a submodule, add it to [`RULES`], and add its kind to `diag`. The
-//! fixture in `tests/diagnostics/` is named after the code.
+//! To add a rule, write its function in a submodule, add the function to [`RULES`], and add the kind of the
+//! finding to `diag`. The names of fixtures in `tests/diagnostics/` begin with the finding's code.
 
 mod bindings;
 mod cycles;
@@ -25,16 +25,16 @@ struct Facts<'h> {
     bound: &'h [Bound<'h>],
 }
 
-/// A function that reports every violation of a rule. The variant determines when the function runs, and
-/// its arguments.
+/// A function that checks a rule. The variant determines when the function runs, and the function's
+/// arguments.
 enum Rule {
-    /// Runs before definitions of published documents are omitted.
+    /// Runs before invalid definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
     /// Runs on the definitions that remain, except when protocols are compared.
     Remaining(fn(&Hir, &mut Found)),
     /// Runs once the names in all bindings are resolved and the items are marked.
     Binding(fn(&Facts<'_>, &mut Found)),
-    /// Runs on each version with a forward binding, once its types have their final layout.
+    /// Runs on each version with a forward binding, once the types have their final layout.
     Messages(fn(&Messages<'_>, &mut Found)),
 }
 

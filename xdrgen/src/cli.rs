@@ -35,7 +35,7 @@ Examples:
   rpcrdma-xdrgen explain X212                        the meaning of a finding
 
 Exit status: 0 on success, even with warnings; 1 if a document has errors; 2 if the arguments are invalid or
-a file cannot be read or written.";
+a file cannot be read or written. The help of `compat` and `diff` describes the exit status of these commands.";
 
 /// A compiler for the XDR language and ONC RPC programs: RFC text or .x files in, Rust out.
 #[derive(Debug, Parser)]
@@ -100,12 +100,13 @@ struct Documents {
     define: Vec<String>,
 }
 
-/// Documents and definitions from the command line.
+/// The input files, and options for their interpretation.
 #[derive(Args, Debug)]
 struct Inputs {
     #[command(flatten)]
     documents: Documents,
-    /// A binding (a .ddp.toml file): the data of a program that may be placed directly.
+    /// A binding (a .ddp.toml file): the data that may be placed directly, the maximum sizes of replies, and
+    /// other properties of the programs.
     #[arg(short, long, value_name = "FILE")]
     binding: Vec<PathBuf>,
     /// Map a type of the documents to an existing Rust type.
@@ -135,7 +136,8 @@ struct Generation {
     /// Naming style: Rust's conventions, or the names of the document.
     #[arg(long, value_name = "STYLE", value_enum, default_value_t)]
     names: Names,
-    /// Storage of opaque data, strings and arrays: shared with the message, or borrowed from it.
+    /// Storage of opaque data, strings and arrays: owned or shared with the message, or borrowed from the
+    /// message.
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     data: Data,
     /// Emit code for a crate without the standard library.
@@ -163,8 +165,7 @@ struct Generation {
     /// Make the crate a workspace member, which inherits version, edition, license, lints and dependencies.
     #[arg(long, requires = "package")]
     workspace_crate: bool,
-    /// The directory of rpcrdma-runtime, on which the crate depends; by default, the registry's version
-    /// is used.
+    /// The directory of rpcrdma-runtime, a dependency of the crate; the default is the registry's version.
     #[arg(long, value_name = "DIRECTORY", requires = "package", conflicts_with = "workspace_crate")]
     runtime_path: Option<String>,
 }
@@ -345,8 +346,8 @@ fn is_rust(path: &Path) -> bool {
 }
 
 /// # Errors
-/// Fails if the directory has a manifest that was not emitted, or no manifest but files of the crate: the
-/// crate would replace a handwritten package.
+/// Fails if the crate would replace a handwritten package. In this case, the directory has a manifest that
+/// was not emitted, or files of the crate but no manifest. Also fails if the manifest cannot be read.
 fn must_not_replace<'a>(directory: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     let manifest = directory.join("Cargo.toml");
     let replaced = match std::fs::read_to_string(&manifest) {
@@ -385,8 +386,8 @@ fn read_document(path: &Path) -> Result<Source, Failure> {
     Ok(Source::new(name, text))
 }
 
-/// Reads a document or a binding file. Old documents may not be UTF-8: an invalid byte becomes a
-/// replacement character.
+/// Reads a document or a binding file. Old documents may not be UTF-8: invalid bytes become replacement
+/// characters.
 fn read(path: &Path) -> std::io::Result<String> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();

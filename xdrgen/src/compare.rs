@@ -1,5 +1,5 @@
-//! Compares two versions of a protocol. One walk over both yields every [`Change`]. [`rules`] judges the
-//! changes for `compat`, and `diff` prints them.
+//! Compares two versions of a protocol. One walk over both versions yields every [`Change`]. [`rules`] judges
+//! the changes for `compat`, and `diff` prints them.
 
 pub(crate) mod rules;
 mod view;
@@ -80,7 +80,7 @@ pub(crate) struct Change<'m> {
     pub(crate) sides: Pair<Side>,
 }
 
-/// A part in the base and in the new version. One is absent if the part was added or removed.
+/// A part in the base and in the new version. One element is `None` if the part was added or removed.
 type Pair<T> = [Option<T>; 2];
 
 #[derive(Debug)]
@@ -227,13 +227,13 @@ fn roots(hir: &Hir) -> Vec<TypeId> {
 const MAX_CANDIDATES: usize = 4;
 
 /// Pairs old types with new types of the same shape: the kind of body and, for a struct, the number of
-/// fields. Tries up to [`MAX_CANDIDATES`] new types for each old type and takes the first that `find_similar`
+/// fields. Tries up to [`MAX_CANDIDATES`] new types for each old type and takes the first that `is_similar`
 /// accepts.
 fn find_similar(
     [base, new]: [&Hir; 2],
     olds: &[TypeId],
     news: &[TypeId],
-    mut find_similar: impl FnMut(TypeId, TypeId) -> bool,
+    mut is_similar: impl FnMut(TypeId, TypeId) -> bool,
 ) -> HashMap<TypeId, TypeId> {
     let shape = |hir: &Hir, id: TypeId| {
         let fields = |body: &Body| if let Body::Struct(fields) = body { fields.len() } else { 0 };
@@ -246,14 +246,14 @@ fn find_similar(
     let mut pairs = HashMap::default();
     for id in olds {
         let Some(others) = others.get_mut(&shape(base, *id)) else { continue };
-        let found = others.iter().take(MAX_CANDIDATES).position(|other| find_similar(*id, *other));
+        let found = others.iter().take(MAX_CANDIDATES).position(|other| is_similar(*id, *other));
         pairs.extend(found.and_then(|at| others.remove(at)).map(|other| (*id, other)));
     }
     pairs
 }
 
-/// Pairs the parts of two versions: first those with equal first keys, then the remaining ones with equal
-/// second keys.
+/// Pairs the parts of two versions: first the parts with equal first keys, then the remaining parts with
+/// equal second keys.
 fn matched<'a, T, K: Copy + Eq + Hash, L: Copy + Eq + Hash>(
     old: &'a [T],
     new: &'a [T],
@@ -351,7 +351,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Adds a change if two numbered parts of a container differ. Returns their path.
+    /// Adds a change if two numbered parts of a container differ. Returns the path of the parts.
     fn number(
         &mut self,
         within: Path<'m>,
@@ -384,8 +384,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares the types of equal names that were not compared as parts of messages. Adds a change for each
-    /// definition that was added, removed or renamed. `removed` contains the removed messages.
+    /// Compares the types with equal names that were not compared as parts of messages. Adds a change for
+    /// each definition that was added, removed or renamed. `removed` contains the removed messages.
     fn definitions(&mut self, removed: &HashSet<TypeId>) {
         let (base, new) = (self.base, self.new);
         let (known, named) = (by_name(base), by_name(new));

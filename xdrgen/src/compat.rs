@@ -73,8 +73,8 @@ pub(crate) fn omitted(found: &[Diagnostic]) -> Vec<NotCompared> {
     all
 }
 
-/// Compares two protocols, each consisting of documents that are compiled together. In `new`, a
-/// definition may replace a definition of an earlier document.
+/// Compares two protocols, each consisting of documents that are compiled together. In `new`, an enum or a
+/// union may replace the definition of the same name in an earlier document.
 #[must_use]
 pub fn compat(sources: &Sources, base: &[SourceId], new: &[SourceId], options: &Options) -> Compat {
     compat_by(Rules::default(), sources, base, new, options)

@@ -1,8 +1,8 @@
 //! Diagnostics: what is wrong, where, and how to fix it.
 //!
 //! A diagnostic is data: a `Kind` with its fields, and a position. The kinds are defined in submodules by
-//! subject. The code, severity and text of a kind are in one place, with the page of its code. Only notes add
-//! text, and no code parses it.
+//! subject. Each kind is defined with its code, default severity and text, and with the page of its code.
+//! Only notes add to this text, and no code parses the text.
 
 /// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an
 /// enum without a comment continues the chapter of its codes. The comment on the first kind of a code is
@@ -32,7 +32,7 @@ macro_rules! kinds {
                 }
             }
 
-            #[allow(unused_variables, reason = "a text may not use every field")]
+            #[allow(unused_variables, reason = "some texts do not use every field")]
             pub(super) fn text(&self) -> $crate::diag::Text {
                 match self {
                     $(Self::$kind $({ $($field),* })? => $text,)*
@@ -99,9 +99,9 @@ pub(crate) use union::UnionKind;
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The finding does not prevent the emission of code.
+    /// The compiler emits code despite the finding.
     Warning,
-    /// No code is emitted, or with `keep_going` only the valid definitions.
+    /// The compiler emits no code, or with `keep_going` only the valid definitions.
     Error,
 }
 
@@ -125,7 +125,7 @@ pub struct Label {
     pub text: String,
 }
 
-/// A definition that is omitted because of a finding.
+/// A definition, or a part of a program, that is omitted because of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Omitted {
     /// The name of the definition; empty if unknown.
@@ -134,7 +134,7 @@ pub struct Omitted {
     pub is_program: bool,
 }
 
-/// Collects the enums of kinds.
+/// Defines [`Kind`], which has a variant for each subject.
 macro_rules! subjects {
     ($($subject:ident($kind:ident)),* $(,)?) => {
         /// The kind of a finding, by subject.
@@ -177,7 +177,7 @@ subjects! {
 }
 
 impl Kind {
-    /// Returns the names that the finding reports as undefined.
+    /// Returns the names in the finding that unparsed text may define.
     pub(crate) fn missing(&self) -> Vec<&str> {
         match self {
             Kind::Meaning(MeaningKind::NoType { name } | MeaningKind::NoValue { name }) => vec![&name.name],
@@ -193,14 +193,14 @@ impl Kind {
 /// A consequence of a finding, or the origin of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// The text is omitted from a published document.
+    /// Invalid text of a published document is omitted.
     Unread,
-    /// The text is between lines of prose and resembles a definition. The flag is true for a published
+    /// The text is between lines of prose and resembles a definition. `published` is true for a published
     /// document.
     Scanned { published: bool },
-    /// A definition is omitted.
+    /// A definition or a procedure is omitted.
     Omitted { trust: Trust, what: OmittedPart },
-    /// The position is the use of a macro.
+    /// The position is in or directly after a use of a macro.
     Expansion(Expansion),
 }
 
@@ -218,7 +218,7 @@ impl Note {
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {
-            Note::Unread => and("unreadable parts of a published document are omitted"),
+            Note::Unread => and("invalid parts of a published document are omitted"),
             Note::Scanned { published: true } => and("this definition is omitted"),
             Note::Scanned { published: false } => {
                 and("if `///` marks the lines of XDR, all other lines are prose")
@@ -245,7 +245,7 @@ impl Note {
     }
 }
 
-/// One finding. Each mistake causes one finding.
+/// An error or a warning, with its position.
 ///
 /// ```
 /// use rpcrdma_xdrgen::source::{Source, Sources};
@@ -314,8 +314,8 @@ impl Text {
 }
 
 impl Diagnostic {
-    /// Returns the stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4`
-    /// emission, `X5` extensions; two digits follow. `DIAGNOSTICS.md` has a section for each.
+    /// Returns the stable code: `X0` documents, `X1` syntax, `X2` names and rules, `X3` bindings, `X4`
+    /// Rust output, `X5` extensions; two digits follow. `DIAGNOSTICS.md` has a section for each code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.kind.code()
@@ -398,8 +398,8 @@ impl<T> Excerpt<T> {
     }
 }
 
-/// Sorts findings by position (document and offset), then by code. Removes duplicates at one position,
-/// including repeated reports of a missing name.
+/// Sorts findings by position (document and offset), then by code. Removes repetitions at one position:
+/// equal findings, and findings with the same code about the same undefined name.
 pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     let place = |found: &Diagnostic| (found.span.source, found.span.start, found.code());
     diagnostics.sort_by_key(place);
@@ -429,7 +429,7 @@ pub(crate) struct Found {
     all: Count,
 }
 
-/// The number of findings at a point in time.
+/// The numbers of findings at a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     kept: usize,
@@ -487,7 +487,7 @@ impl Found {
     }
 }
 
-/// The numbers of errors and warnings. The text is `2 errors, 1 warning`.
+/// The numbers of errors and warnings, displayed as in `2 errors, 1 warning`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Errors.

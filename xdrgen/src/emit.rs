@@ -160,8 +160,8 @@ impl Emitter<'_> {
         code.push(if ty.borrows && from == Place::Version { "<'_>" } else { parameter(ty) });
     }
 
-    /// Writes the name of a type or a constant. A name from the module of another document is imported, or
-    /// qualified if it would be ambiguous.
+    /// Writes the name of a type or a constant. A name from another module is imported, or qualified if the
+    /// name would be ambiguous.
     fn item(&self, source: SourceId, name: &str, from: Place, code: &mut Code) {
         code.push(match from {
             Place::Types => "",
@@ -197,7 +197,7 @@ impl Emitter<'_> {
     }
 
     /// Writes a bound as a `u32` generic argument. A name that a constant shares with a type is in braces,
-    /// since it would otherwise mean the type.
+    /// since the bare name would mean the type.
     fn argument_bound(&self, bound: &Bound, code: &mut Code) {
         let is_plain = self.constant_of(bound).is_none_or(|of| !self.ambiguous.contains(of.ident.as_str()));
         let [open, close] = if is_plain { ["", ""] } else { ["{ ", " }"] };
@@ -225,7 +225,8 @@ fn spaced(path: &str) -> Cow<'_, str> {
     overview::compact(path).replace(",>", ">").replace(',', ", ").replace(';', "; ").into()
 }
 
-/// Returns `Ok` with the name of Rust's built-in type for a scalar, or `Err` with that of the runtime's type.
+/// Returns `Ok` with the name of Rust's built-in type for a scalar, or `Err` with the name of the runtime's
+/// type.
 fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
     match scalar {
         Scalar::Int => Ok("i32"),

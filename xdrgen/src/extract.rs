@@ -1,4 +1,4 @@
-//! Extracts the XDR of a document and maps every byte to its position there.
+//! Extracts the XDR of a document and maps every byte of the XDR to its position in the document.
 //!
 //! Documents have three forms. A *marked* document has `///` before each line of XDR. An *indented*
 //! document, such as an older RFC, has its definitions between paragraphs of prose; a scanner keeps the
@@ -57,14 +57,15 @@ pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 pub struct Extract {
     /// The form of the document.
     pub form: Form,
-    /// True for a published RFC, which has the line `Request for Comments:` or, in the form `Indented`, page
-    /// footers. A published RFC cannot be corrected, so most mistakes in it are only warnings.
+    /// True if the document counts as a published RFC: it has the line `Request for Comments:` or, in the
+    /// form `Indented`, page footers. A published RFC cannot be corrected, so most mistakes in it are only
+    /// warnings.
     pub published: bool,
     /// The XDR text, without marks, page breaks and prose.
     pub text: String,
     /// Maps the bytes of `text` to positions in the document.
     pub map: Map,
-    /// The document's sections, in order. A plain document has none.
+    /// The document's sections, in order. A plain document has no sections.
     pub sections: Vec<Section>,
     /// Findings of the extraction, such as unmarked text that resembles a definition.
     pub diagnostics: Vec<Diagnostic>,
@@ -140,7 +141,7 @@ fn marked(
     let mut unmarked_lines = gaps.lines.iter().peekable();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);
-        // A line without its mark is reported. It is also parsed, which avoids further findings.
+        // A line without its mark is reported, but still parsed to avoid further findings.
         let unmarked = unmarked_lines.next_if(|unmarked_lines| **unmarked_lines == index).map(|_| 0);
         let Some(skip) = mark(text).or(unmarked) else {
             prose |= !text.trim().is_empty();
@@ -161,8 +162,8 @@ fn marked(
     builder.finish(Form::Marked, sections, found)
 }
 
-/// Reports definitions without marks in a document with marks. They count as prose, which often repeats
-/// marked definitions. A definition is reported only if its name does not occur in the marked XDR.
+/// Reports definitions without marks in a document with marks. Unmarked text counts as prose, which often
+/// repeats marked definitions. A definition is reported only if its name does not occur in the marked XDR.
 fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();

@@ -28,7 +28,7 @@ pub struct Summary {
     pub documents: usize,
     /// Definitions in the documents, including repetitions.
     pub definitions: usize,
-    /// Types to emit, without the element types of lists.
+    /// Types to emit, without the types added for lists.
     pub types: usize,
     /// Constants to emit.
     pub consts: usize,
@@ -55,15 +55,15 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// Returns true if there are errors.
+    /// Returns true if a finding is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.more.errors > 0 || diag::has_errors(&self.diagnostics)
     }
 }
 
-/// Compiles documents together. They may use each other's names. Each source is a document or a binding
-/// file. The run does not stop at the first error.
+/// Compiles documents together. The documents may use each other's names. Each source is a document or a
+/// binding file. The run does not stop at the first error.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (mut module, mut generated, documents) = analyzed(sources, options);
@@ -90,9 +90,8 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
-/// Returns the definitions of some documents, the sorted findings, and the uses of macros in source
-/// order. If `all` is set, the last definition of a redefined name is used, even if it does not extend
-/// the first.
+/// Returns the definitions of some documents, the sorted findings, and the uses of macros in source order. If
+/// `all` is set, all extensions of definitions apply, even if an extension breaks the rules.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],
@@ -201,7 +200,7 @@ fn analyzed(
     check_paths(options, &mut badly_set);
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
-    // A document without definitions is an error only if no document has any.
+    // A document without definitions is an error only if no document has definitions.
     if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
         let nothing = diag::Kind::Document(DocumentKind::NoDefinition);
         let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.kind == nothing);
@@ -220,7 +219,7 @@ fn analyzed(
     let Resolved { hir, is_complete, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
     crate::check::remaining(&hir, &mut diagnostics);
     let expansions = expansions(&views);
-    // Frees the syntax tree, which is as large as the HIR.
+    // Frees the syntax trees before lowering.
     documents.iter_mut().for_each(|(_, specification, _)| specification.definitions = Vec::new());
     let summary = Summary {
         documents: documents.len(),
@@ -309,7 +308,7 @@ fn head(sources: &Sources, options: &Options) -> Head {
     Head { documents, command: one_line(&options.command) }
 }
 
-/// Returns a document's name for the header, without control characters.
+/// Returns a document's name as shown in emitted files, without control characters.
 fn shown(source: &Source, options: &Options) -> String {
     let directory = options.command_directory.as_deref().filter(|_| source.name() != Path::new(STDIN));
     one_line(&relative::shown(source.name(), directory))

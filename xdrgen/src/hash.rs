@@ -1,5 +1,5 @@
-//! Hash maps with a random key per process, so that crafted names cannot cause collisions. No output
-//! depends on the order of a map.
+//! Randomly seeded hash maps, which resist names that are crafted to collide. No output depends on the order
+//! of a map.
 
 use foldhash::fast::RandomState;
 

@@ -33,12 +33,12 @@ pub struct TypeId(pub usize);
 #[derive(Clone, Debug, Default)]
 pub struct Docs {
     pub comments: Vec<String>,
-    /// The number and title of the document's section.
+    /// The number and title of the section that contains the definition, if any.
     pub section: Option<String>,
     /// The source text of a definition, or a declaration as XDR.
     pub declaration: String,
-    /// The position of the name of a definition or member, of a declaration, or of the first label of an
-    /// arm; `Span::default()` if there is none.
+    /// The position of the name of a definition or member, of a declaration, or of the first label of an arm;
+    /// `Span::default()` if unknown.
     pub span: Span,
 }
 
@@ -75,7 +75,7 @@ pub struct Member {
     /// The index of the first member with the same value, if that is another member.
     pub same_as: Option<u32>,
     pub comments: Vec<String>,
-    /// The position of the name; `Span::default()` if there is none.
+    /// The position of the name; `Span::default()` if unknown.
     pub span: Span,
 }
 
@@ -93,7 +93,7 @@ pub struct Field {
 
 #[derive(Clone, Debug)]
 pub struct Union {
-    /// The position of its name, or of its body written in place.
+    /// The position of the union's name, or of a body written in place.
     pub at: Span,
     pub discriminant_name: String,
     pub discriminant: Type,
@@ -188,9 +188,9 @@ pub struct Procedure {
     /// The name of a single argument, if the document names it.
     pub parameter: Option<String>,
     pub result: Type,
-    /// The binding's bound of the largest eligible item in the reply, if any.
+    /// The binding's bound on the size of the largest eligible item in the reply, if any.
     pub item: Option<Sum>,
-    /// The binding's bound of the largest result including items, if any.
+    /// The binding's bound on the size of the largest result including items, if any.
     pub whole: Option<Sum>,
     pub docs: Docs,
 }
@@ -231,7 +231,7 @@ impl Hir {
         self.types.iter().enumerate().map(|(index, ty)| (TypeId(index), ty))
     }
 
-    /// Returns the members of an enum, and none for other types.
+    /// Returns the members of an enum; an empty slice for other types.
     pub(crate) fn members(&self, id: TypeId) -> &[Member] {
         match self.get(id).map(|ty| &ty.body) {
             Some(Body::Enum(members)) => members,
@@ -239,7 +239,7 @@ impl Hir {
         }
     }
 
-    /// Returns a type with typedefs resolved. A chain longer than [`MAX_DEPTH`] is a separate error.
+    /// Returns a type with typedefs resolved. A chain longer than [`MAX_DEPTH`] is reported separately.
     pub(crate) fn resolve_alias<'h>(&'h self, ty: &'h Type) -> &'h Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {
@@ -358,7 +358,7 @@ impl Type {
 }
 
 impl Body {
-    /// Returns the fields, or the payloads of a union's arms. A typedef and an enum have none.
+    /// Returns the fields, or the payloads of a union's arms. A typedef and an enum have no fields.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
         let alias = matches!(self, Body::Alias(_));
         self.declared().filter(move |_| !alias)

@@ -28,7 +28,8 @@ const MAX_TOTAL: u64 = 64;
 const NAMED: usize = 4;
 
 /// Adds included documents recursively. The path of a file is relative to the including document. If the
-/// file is missing, a given document with the same file name replaces it. `defined` decides `#ifdef`.
+/// file is missing, a given document with the same file name replaces the file. `defined` contains the names
+/// that conditions such as `#ifdef` test, in the form of `-D`.
 ///
 /// An included document precedes the documents that include it, except in a cycle. Returns the new ids of the
 /// given sources, in order.
@@ -122,7 +123,7 @@ fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| normal(path))
 }
 
-/// Returns true if a text may contain an `#include`. Most texts contain none, so parsing is unnecessary.
+/// Returns true if a text may contain an `#include`. Most texts contain no `#include` and need not be parsed.
 fn may_include(text: &str) -> bool {
     text.match_indices("include").any(|(at, word)| {
         let is_directive =

@@ -1,4 +1,4 @@
-//! The Rust IR: resolved types, evaluated constants, and Rust names. A `name` is a name in the document, an
+//! The Rust IR: resolved types, evaluated constants, and Rust names. A `name` is a name in the document; an
 //! `ident` is a name in Rust.
 
 use rpcrdma_layout::Items;
@@ -24,7 +24,7 @@ impl Module {
         self.types.get(id.0)
     }
 
-    /// Returns the members of an enum, and none for other types.
+    /// Returns the members of an enum; an empty slice for other types.
     pub(crate) fn members(&self, id: TypeId) -> &[Member] {
         match self.get(id).map(|ty| &ty.body) {
             Some(Body::Enum(members)) => members,
@@ -33,7 +33,7 @@ impl Module {
     }
 }
 
-/// The storage of opaque data and strings, which also decides the storage of arrays, lists and boxes.
+/// The storage of opaque data and strings, which also determines the storage of arrays, lists and boxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Data {
@@ -50,12 +50,12 @@ pub struct Const {
     pub ident: String,
     pub value: i128,
     pub ty: ConstType,
-    /// The document that contains it, or the separate source of its namespace.
+    /// The document that contains the constant, or the separate source of the namespace.
     pub source: SourceId,
     pub docs: Docs,
 }
 
-/// The type of a constant: the first of these types that can hold its value.
+/// The type of a constant: the first of these types that can represent the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstType {
     U32,
@@ -72,11 +72,12 @@ pub struct TypeDef {
     pub body: Body,
     /// True if the type has a lifetime because it borrows from the message.
     pub borrows: bool,
-    /// The eligible items that the type contains, if it is in a cycle of several types and not a typedef.
+    /// The eligible items that the type contains, if the type is in a cycle of several types and is not a
+    /// typedef.
     pub items: Option<Items>,
-    /// The traits that it derives besides `Clone`, `Debug` and `PartialEq`.
+    /// The conditional traits that the type derives.
     pub derives: Derives,
-    /// The document that contains it, or the separate source of its namespace.
+    /// The document that contains the type, or the separate source of the namespace.
     pub source: SourceId,
     pub docs: Docs,
 }
@@ -84,7 +85,8 @@ pub struct TypeDef {
 /// Traits that only some types derive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Derives {
-    /// `Copy`: at most 128 bytes, without memory on the heap.
+    /// `Copy`: at most 128 bytes (on the wire, or in memory for borrowed output), without heap memory or an
+    /// external type inside.
     pub copy: bool,
     /// `Eq` and `Hash`: no `f32`, `f64` or external type inside.
     pub eq: bool,
@@ -93,7 +95,7 @@ pub struct Derives {
 
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Another name of a type.
+    /// Another name for a type.
     Alias(Type),
     /// A struct with one unnamed field: a typedef, argument or result that needs an attribute on a field.
     Newtype(Field),
@@ -125,7 +127,7 @@ pub struct Field {
     pub ty: Type,
     /// The maximum number of elements of a counted array.
     pub max: Option<Bound>,
-    /// True for an array whose element type contains the type that declares this field.
+    /// True if the field is an array and the element type contains the type that declares the field.
     pub recursive: bool,
     /// True for a list: a chain of optional data.
     pub list: bool,
@@ -156,7 +158,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// Returns true if the variant stores the discriminant, since several values select the arm.
+    /// Returns true if the variant stores the discriminant, since several values may select the arm.
     #[must_use]
     pub fn keeps_discriminant(&self) -> bool {
         self.labels.len() != 1
@@ -205,7 +207,7 @@ pub enum Type {
     Array(Box<Type>),
     /// `T *x`
     Optional(Box<Type>),
-    /// A value on the heap or in the message. Stored in place, it would make a type infinitely large.
+    /// A value on the heap or in the message. Storing the value in place would make a type infinitely large.
     Boxed(Box<Type>),
 }
 
@@ -214,7 +216,7 @@ pub struct Program {
     pub name: String,
     pub number: u32,
     pub versions: Vec<Version>,
-    /// The document that contains it, or the separate source of its namespace.
+    /// The document that contains the program, or the separate source of the namespace.
     pub source: SourceId,
     pub docs: Docs,
 }
@@ -224,7 +226,7 @@ pub struct Version {
     pub name: String,
     /// The name of the Rust type that represents the version.
     pub ident: String,
-    /// The name of the module with its client and server.
+    /// The name of the module that contains the version's client and server.
     pub module: String,
     pub number: u32,
     pub procedures: Vec<Procedure>,
@@ -272,7 +274,7 @@ pub struct FieldPath {
 }
 
 impl Body {
-    /// Returns the fields, or the payloads of a union's arms. An alias and an enum have none.
+    /// Returns the fields, or the payloads of a union's arms. An alias and an enum have no fields.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
         let (fields, arms): (&[Field], &[Arm]) = match self {
             Body::Alias(_) | Body::Enum(_) => (&[], &[]),

@@ -1,4 +1,4 @@
-//! The keywords of XDR, and the detection of lines that begin definitions. Used by extraction and parsing.
+//! The keywords of XDR, and the detection of lines that begin definitions.
 
 /// The keywords with which a definition begins.
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
@@ -39,7 +39,7 @@ pub(crate) fn is_keyword(word: &str) -> bool {
 /// Splits an identifier or a keyword from the start of a text: returns the rest and the word. As in
 /// rpcgen files, the word may begin with an underscore.
 pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
-    // Most tokens are words, so this operates on bytes for speed.
+    // Most tokens are words, so this function operates on bytes for speed.
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let length = text.as_bytes().iter().take_while(|byte| is_part(byte)).count();
     if length == 0 || text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -48,10 +48,11 @@ pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(length).map(|(word, rest)| (rest, word))
 }
 
-/// Returns the name of the definition that begins on a line, if `{`, `switch` or `=` confirms it.
+/// Returns the name of the definition that begins on a line, if `= VALUE;`, `{` or `switch ... {` follows the
+/// name. Returns `None` for a typedef.
 pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    // The first byte excludes most lines.
+    // The test of the first byte rejects most lines quickly.
     if !line.starts_with(['c', 'e', 's', 'p', 'u']) {
         return None;
     }
@@ -67,8 +68,8 @@ pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     begins.then_some(name)
 }
 
-/// Returns true if a line begins approximately like a definition: with a keyword, a name, and the token
-/// that follows the name.
+/// Returns true if a line begins approximately like a definition: with a keyword and a name, followed by text
+/// that may continue the definition.
 pub(crate) fn begins_definition(line: &str) -> bool {
     let Some((rest, keyword)) = word(line.trim_start()) else { return false };
     let body = rest.trim_start();

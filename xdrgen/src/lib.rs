@@ -15,7 +15,7 @@
 //! A published RFC cannot be corrected. A document counts as published if it has a `Request for Comments:`
 //! line, or page footers but no XDR marked with `///`. In a published RFC, a misspelled name is read as the
 //! intended name, and an invalid definition is omitted, each with a warning. In any other document, both are
-//! errors, with the most similar name as help.
+//! errors. For a misspelled name, the help suggests the most similar name.
 //!
 //! ```
 //! use rpcrdma_xdrgen::{Options, Source, Sources, generate};

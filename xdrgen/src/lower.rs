@@ -1,5 +1,5 @@
-//! Lowers the protocol to its Rust form: names, boxes, derives, lists and borrowed data. Names and types of
-//! Rust are decided here; emission only renders them.
+//! Lowers the protocol to its Rust form: names, boxes, derives, lists and borrowed data. This stage decides
+//! Rust names and types; emission only renders them.
 
 mod borrowed;
 mod layout;
@@ -25,7 +25,7 @@ use naming::Naming;
 pub(crate) struct Style<'a> {
     pub(crate) names: Names,
     pub(crate) data: Data,
-    /// Existing Rust types: their paths by their names in documents.
+    /// The paths of existing Rust types, by the names that documents use.
     pub(crate) externs: &'a BTreeMap<String, String>,
 }
 
@@ -74,7 +74,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             places: HashMap::default(),
         };
         lower.module.consts = consts.into_iter().map(|one| lower.constant(one)).collect();
-        // Enums come first, since arms are named after their members.
+        // Enums come first, since arms are named after enum members.
         let mut others = Vec::new();
         for (index, (ty, selector)) in types.into_iter().zip(selectors).enumerate() {
             let ident = lower.naming.of_type(&ty);
@@ -154,7 +154,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         Body::Enum(members.collect())
     }
 
-    /// Lowers a field, without a Rust name.
+    /// Lowers a field, and leaves the Rust name empty.
     fn field(&mut self, field: hir::Field) -> Field {
         let hir::Field { name, ty, eligible, mut docs, .. } = field;
         if eligible {

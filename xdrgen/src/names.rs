@@ -159,7 +159,7 @@ fn joined(name: &str, change: fn(&str, &mut String)) -> String {
     joined
 }
 
-/// Returns the name of a document's module: the file name without directories and extension.
+/// Returns the name of a document's module, derived from the file name without directories and extension.
 pub(crate) fn module(path: &std::path::Path) -> String {
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let part = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
@@ -293,8 +293,8 @@ fn bracketed(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns a name as a Rust identifier. A keyword becomes a raw identifier or, if that is invalid, gets an
-/// underscore. Other invalid names get an underscore or a prefix.
+/// Returns a name as a Rust identifier. A keyword becomes a raw identifier or, if the raw identifier is
+/// invalid, gets an underscore. Other invalid names get an underscore or a prefix.
 fn ident(name: String) -> String {
     if is_ident(&name) {
         return name;
@@ -305,8 +305,8 @@ fn ident(name: String) -> String {
         .unwrap_or_else(|| "x_".to_owned())
 }
 
-/// Returns the common prefix of names, up to an underscore. Without the prefix each name must still be
-/// valid and distinct. Returns an empty prefix if there is none, or for a single name.
+/// Returns the common prefix of names, up to an underscore. Without the prefix each name must still be valid
+/// and distinct. Returns an empty prefix for a single name, or if no such prefix exists.
 #[must_use]
 pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else { return "" };
@@ -345,7 +345,7 @@ pub struct Taken {
     conflicts: HashMap<String, usize>,
 }
 
-/// A name in use gets up to this many underscores, and then a number.
+/// A name that is in use gets up to this many underscores; after further conflicts, it gets a number.
 const UNDERSCORES: usize = 3;
 
 impl Taken {
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(upper("maxSize"), "MAX_SIZE");
     }
 
-    /// `syn` does not know the edition, and therefore not the keyword `gen`.
+    /// `syn` ignores the edition, and therefore accepts the keyword `gen` as an identifier.
     #[test]
     fn keywords_are_those_of_syn() {
         for keyword in KEYWORDS.concat() {

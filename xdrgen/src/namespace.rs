@@ -13,7 +13,7 @@ use crate::ir::Module;
 use crate::resolve::is_own_name;
 use crate::source::{SourceId, Span, narrow};
 
-/// Splits a name into its namespace, empty if it has none, and the rest.
+/// Splits a name into the namespace (empty for a name without `::`) and the rest.
 pub(crate) fn split(name: &str) -> (&str, &str) {
     name.rsplit_once("::").unwrap_or(("", name))
 }
@@ -69,7 +69,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Qualifies a name. An undefined name is unchanged.
+    /// Qualifies a name. A name that neither this namespace nor an enclosing namespace defines is unchanged.
     fn used(&self, name: &mut Identifier) {
         let mut around = if self.defines { "" } else { self.within };
         while !around.is_empty() {

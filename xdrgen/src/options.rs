@@ -10,7 +10,7 @@ use crate::parse::Dialect;
 /// The files to emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One file, `NAME.rs`: a module, or a file to include. It uses `Vec` and `Box` of the standard
+    /// One file, `NAME.rs`: a module, or a file to include. The file uses `Vec` and `Box` of the standard
     /// library or of `alloc`.
     Module {
         /// The file's name without `.rs`.
@@ -18,14 +18,14 @@ pub enum Output {
         /// True if the standard library is available.
         std: bool,
     },
-    /// Files for a directory of modules: `mod.rs` and one for each document with definitions. A single
-    /// document yields only one file, named after the document.
+    /// Files for a directory of modules: `mod.rs`, and a file for each document or namespace with
+    /// definitions. A single document without namespaces yields only one file, named after the document.
     Directory {
         /// True if the standard library is available.
         std: bool,
     },
-    /// A crate without the standard library: `Cargo.toml`, `src/lib.rs` and, if there are several
-    /// documents, a file for each.
+    /// A crate without the standard library: `Cargo.toml`, `src/lib.rs`, and a file for each document or
+    /// namespace that is a module.
     Crate(Package),
 }
 
@@ -37,11 +37,11 @@ pub struct Package {
     pub name: String,
     /// A one-line description.
     pub title: String,
-    /// The dependencies of its manifest.
+    /// The relation of the crate's manifest to a workspace.
     pub manifest: Manifest,
 }
 
-/// The dependencies of a crate's manifest.
+/// The relation of a crate's manifest to a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manifest {
     /// The manifest inherits nothing from a workspace.
@@ -54,7 +54,7 @@ pub enum Manifest {
 }
 
 impl Package {
-    /// A crate with this name, one-line description and manifest.
+    /// Creates a package with a crate name, a one-line description and a manifest.
     #[must_use]
     pub fn new(name: impl Into<String>, title: impl Into<String>, manifest: Manifest) -> Self {
         Package { name: name.into(), title: title.into(), manifest }
@@ -78,9 +78,9 @@ pub struct Options {
     pub names: Names,
     /// The storage of variable-length data.
     pub data: Data,
-    /// Existing Rust types: their paths by their names in documents.
+    /// The paths of existing Rust types, by the names that documents use.
     pub externs: BTreeMap<String, String>,
-    /// Additional derives of all types: `serde`, `arbitrary`, or the path of a derive. The first two need the
+    /// Additional derives on all types: `serde`, `arbitrary`, or the path of a derive. The first two need the
     /// runtime's feature of the same name and, in an emitted crate, also that crate's feature.
     pub derives: Vec<String>,
     /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. If no document
@@ -104,32 +104,33 @@ pub struct Options {
 }
 
 impl Options {
-    /// One file `NAME.rs` for a crate with the standard library, as in a build script.
+    /// Returns the default options for one file `NAME.rs` in a crate with the standard library.
     #[must_use]
     pub fn module(name: impl Into<String>) -> Self {
         Options::new(Output::Module { name: name.into(), std: true })
     }
 
-    /// One file `NAME.rs` for a crate without the standard library.
+    /// Returns the default options for one file `NAME.rs` in a crate without the standard library.
     #[must_use]
     pub fn no_std_module(name: impl Into<String>) -> Self {
         Options::new(Output::Module { name: name.into(), std: false })
     }
 
-    /// Files for a directory of modules, for a crate with or without the standard library.
+    /// Returns the default options for a directory of modules. `std` is true if the crate uses the standard
+    /// library.
     #[must_use]
     pub fn directory(std: bool) -> Self {
         Options::new(Output::Directory { std })
     }
 
-    /// A self-contained crate.
+    /// Returns the default options for a self-contained crate.
     #[must_use]
     pub fn package(name: impl Into<String>, title: impl Into<String>) -> Self {
         let manifest = Manifest::Alone { runtime: None };
         Options::new(Output::Crate(Package::new(name, title, manifest)))
     }
 
-    /// A crate that is a member of a workspace.
+    /// Returns the default options for a crate that is a member of a workspace.
     #[must_use]
     pub fn member(name: impl Into<String>, title: impl Into<String>) -> Self {
         let manifest = Manifest::Member;

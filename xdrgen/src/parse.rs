@@ -47,13 +47,13 @@ pub enum Dialect {
     Xdrzcc,
 }
 
-/// The options of a run.
+/// The options of the parser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParseOptions {
     /// The language of the documents.
     pub dialect: Dialect,
     /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. A document's own
-    /// `#define` lines are added to them.
+    /// `#define` lines define further names.
     pub defined: BTreeSet<String>,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -70,13 +70,14 @@ pub struct Parsed {
     pub more: Count,
 }
 
-/// Extracts the XDR of a document in any form. Text counts as a definition if it parses as one.
+/// Extracts the XDR of a document in any form. In an indented document, text counts as a definition if it
+/// parses as a definition.
 #[must_use]
 pub fn extract(id: SourceId, source: &Source) -> Extract {
     extract::extract(id, source, &region::region)
 }
 
-/// Extracts and parses all documents. No names are defined for `#ifdef`.
+/// Extracts and parses all documents. For `#ifdef`, only a document's own `#define` lines define names.
 #[must_use]
 pub fn parse(sources: &Sources) -> Parsed {
     parse_with(sources, &ParseOptions::default())
@@ -146,8 +147,8 @@ pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification,
     (specification, found)
 }
 
-/// Returns true for a published RFC with marked XDR, whose unparsable text is omitted with a warning. For
-/// an indented RFC, the scanner decides which text to omit.
+/// Returns true for a published RFC with marked XDR: text that cannot be parsed is omitted with a warning.
+/// For an indented RFC, the scanner decides which text to omit.
 fn is_lenient(extract: &Extract) -> bool {
     extract.published && extract.form == Form::Marked
 }

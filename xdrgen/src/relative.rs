@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf, absolute};
 
-/// Returns a path for emitted files: relative to a directory, or as given. An absolute path without a
-/// common directory is reduced to its last component, which does not depend on the machine.
+/// Returns a path for emitted files: relative to a directory, or as given. An absolute path that shares at
+/// most the root with `from` is reduced to its last component, which does not depend on the machine.
 pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     let name =
         || path.file_name().filter(|_| path.is_absolute()).map_or_else(|| path.to_owned(), PathBuf::from);
@@ -11,14 +11,15 @@ pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
 }
 
 /// Returns a path for a command that runs in a directory: relative to the directory, or as given if the path
-/// is absolute without a common directory.
+/// is absolute and shares at most the root with `from`.
 #[cfg(feature = "cli")]
 pub(crate) fn for_command(path: &Path, from: &Path) -> String {
     let path = slashes(&reached(path, from).unwrap_or_else(|| path.to_owned()));
     if path.is_empty() { ".".to_owned() } else { path }
 }
 
-/// Returns the path from a directory. Returns `None` for an absolute path without a common directory.
+/// Returns the path from a directory. Returns `None` for an absolute path that shares at most the root with
+/// `from`.
 fn reached(path: &Path, from: &Path) -> Option<PathBuf> {
     seen_from(from, path).filter(|(_, is_near)| *is_near || path.is_relative()).map(|(seen, _)| seen)
 }
@@ -36,8 +37,9 @@ fn slashes(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
 
-/// Returns the path to `path` from a directory, and whether they share more than the root. Returns `None`
-/// if they have different roots. Both may be absolute, or relative to the current directory.
+/// Returns the path to `path` from a directory, and whether the two paths share more than the root. Returns
+/// `None` if the paths have different roots. Both paths may be absolute, or relative to the current
+/// directory.
 fn seen_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
     let (from, to) = (normal(&absolute(directory).ok()?), normal(&absolute(path).ok()?));
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();

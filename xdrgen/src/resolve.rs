@@ -43,12 +43,12 @@ pub(crate) struct Resolved {
     pub(crate) stages: usize,
 }
 
-/// Resolves documents with the last definition of each name, even if it does not extend the first.
+/// Resolves documents with all extensions of definitions, even if an extension breaks the rules.
 pub(crate) fn latest(documents: &[Document<'_>], known: &Known<'_>) -> Resolved {
     at_stage(documents, known, usize::MAX)
 }
 
-/// Resolves documents. A document may extend definitions of earlier documents.
+/// Resolves documents. A document may extend enums and unions of earlier documents.
 pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved {
     let last = latest(documents, known);
     let mut before: Option<Resolved> = None;
@@ -80,7 +80,7 @@ fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Reso
 }
 
 /// Returns the breaches of one step of extension. Considers only documents before the extending document,
-/// since its other definitions were written for the extension.
+/// since the other definitions of the extending document were written for the extension.
 fn breaches(base: &Hir, new: &Hir) -> Vec<Diagnostic> {
     let spans: HashSet<Span> = base.types.iter().map(|ty| ty.docs.span).collect();
     let extending = new.types.iter().map(|ty| ty.docs.span).filter(|span| !spans.contains(span));

@@ -19,7 +19,7 @@ pub(crate) fn near<'c>(name: &str, max: usize, candidates: impl Iterator<Item = 
 }
 
 /// Returns true if the names differ only by a short prefix, as `rpcrdma_htype` and `rdma_htype` do. Names of
-/// less than 8 bytes are too short for a match, and a prefix with `_` makes a different name.
+/// fewer than 8 bytes are too short for a match, and a prefix with `_` makes a different name.
 pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
     let (short, long) = if name.len() < candidate.len() { (name, candidate) } else { (candidate, name) };
     let more = long.strip_suffix(short).filter(|more| !more.contains('_'));
@@ -28,7 +28,7 @@ pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
 
 /// Returns the edit distance: the number of letters to insert, delete, replace or swap with the next,
 /// ignoring case. Thousands of names are compared, so the rows of counts are on the stack. Returns
-/// `usize::MAX` if `b` does not fit the rows.
+/// `usize::MAX` if `b` has more than [`LONGEST_COMPARED`] bytes.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row = [0; LONGEST_COMPARED + 1];
     let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };

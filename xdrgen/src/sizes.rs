@@ -2,7 +2,7 @@
 //! inline threshold.
 //!
 //! The sizes of types are those of the generated types: the maximum encoding, and the maximum without
-//! eligible items (RFC 8166 section 3.4.4).
+//! eligible items (RFC 8166 section 3.4.1).
 
 pub(crate) mod layout;
 pub(crate) mod messages;
@@ -24,7 +24,8 @@ pub use rpcrdma_layout::{Items, Lengths, Size};
 pub struct Sizes {
     /// The findings about the documents. Documents with errors have no sizes.
     pub diagnostics: Vec<Diagnostic>,
-    /// The sizes of each type by its name in the document, in source order.
+    /// The sizes of each type by its name in the document, in source order. Types without a name in the
+    /// document follow, under derived names.
     pub types: Vec<(String, Layout)>,
     /// The versions of all programs.
     pub versions: Vec<VersionSizes>,

@@ -64,7 +64,7 @@ pub struct Source {
     name: PathBuf,
     kind: Kind,
     text: String,
-    /// Computed on first use, since most documents have no findings.
+    /// The line starts are computed on first use, since most documents have no findings.
     line_starts: OnceLock<Vec<u32>>,
 }
 
@@ -174,7 +174,7 @@ pub struct Include {
     pub span: Span,
     /// The file's name as written in the document.
     pub name: String,
-    /// The document in the file, or the reason why there is none.
+    /// The document in the file, or the reason why the file is not a document of the run.
     pub file: Result<SourceId, Refused>,
 }
 

@@ -1,4 +1,4 @@
-//! Names that unparsable text may define. After a syntax error, they are not reported as undefined.
+//! Names that unparsable text may define. After a syntax error, these names are not reported as undefined.
 
 use crate::diag::{self, Diagnostic};
 use crate::namespace::last;
@@ -11,8 +11,8 @@ pub(crate) struct Unread<'s> {
 }
 
 impl<'s> Unread<'s> {
-    /// Collects the words of unparsed text if the documents have errors. Otherwise collects none, because
-    /// omitted definitions have their own findings.
+    /// Collects the words of unparsed text if the documents have errors. Otherwise, collects no words,
+    /// because omitted definitions have their own findings.
     pub(crate) fn of(documents: &[Document<'_>], sources: &'s Sources, found: &[Diagnostic]) -> Self {
         let spans = documents.iter().flat_map(|document| &document.specification.unread);
         let spans = spans.filter(|_| diag::has_errors(found));

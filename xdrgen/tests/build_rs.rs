@@ -104,12 +104,12 @@ program serde { version arbitrary { void Option(void) = 1; void Vec(int) = 2; } 
 const LIB: &str = r#"
 //! A user's crate.
 
-/// Unusual names, verbatim.
+/// Definitions with unusual names, which stay verbatim.
 pub mod odd {
     include!(concat!(env!("OUT_DIR"), "/odd.rs"));
 }
 
-/// Unusual names, converted to Rust style.
+/// Definitions with unusual names, which are converted to Rust style.
 pub mod tame {
     include!(concat!(env!("OUT_DIR"), "/tame.rs"));
 }
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Calls a server in the same process.
+    /// A transport to a server in the same process.
     struct Here(Server<Shelf>);
 
     impl CallTransport for Here {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(serve(&server, 2, &xdr::to_bytes(&0u32).unwrap()), Err(Reject::SystemError));
     }
 
-    /// Pseudorandom bytes, different for each seed.
+    /// Returns pseudorandom bytes that differ for each seed.
     fn chance(seed: u64) -> Vec<u8> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
@@ -361,7 +361,7 @@ const BOUND: &str = "
 /// Requires a binding.
 pub fn over_rdma<P: rpcrdma_runtime::program::Binding>() {}
 
-/// Works with or without a binding.
+/// Compiles only if the version has a binding.
 pub fn call() {
     over_rdma::<store::store_v1::StoreV1>();
 }
@@ -445,7 +445,7 @@ fn has_no_command_line(scratch: &Scratch) {
     }
 }
 
-/// One crate covers all cases, since compiling another would take as long again.
+/// One crate covers all cases, since a second crate would double the compile time.
 ///
 /// Requirement: R230
 #[test]

@@ -47,14 +47,14 @@ fn omitted_definitions_are_not_reported() {
         assert_eq!((text(&output.stdout), output.status.code()), (shown, Some(2)), "{base} {new}");
         assert!(text(&output.stderr).contains("warning[X125]"), "{}", text(&output.stderr));
     }
-    // A removed definition may be one of the omitted ones, under another name.
+    // A definition that seems to be removed may be an omitted definition with another name.
     write("more.x", "struct m { double a[7]; };\nstruct k { int b; };\nstruct l { hyper c; };\n");
     let output = compiler(folder.path(), &["compat", "more.x", "unread.txt"]);
     let omitted =
-        "not compared: l (no readable definition of the new protocol has its name or layout, more.x:3)";
+        "not compared: l (no valid definition of the new protocol has this name or layout, more.x:3)";
     assert!(text(&output.stdout).contains(omitted), "{}", text(&output.stdout));
     assert_eq!(output.status.code(), Some(2));
-    // A breach in a parsed definition is reported regardless of the rest.
+    // A breach in a parsed definition is reported regardless of omitted definitions.
     write("breach.x", "struct m { int a; };\nstruct k { hyper b; };\n");
     let output = compiler(folder.path(), &["compat", "unread.txt", "breach.x"]);
     assert!(text(&output.stderr).contains("error[X502]"), "{}", text(&output.stderr));
@@ -81,7 +81,7 @@ fn an_omitted_procedure_is_not_removed() {
     let output = compiler(folder.path(), &["compat", "base.x", "new.txt"]);
     assert!(!text(&output.stderr).contains("X513"), "{}", text(&output.stderr));
     assert!(
-        text(&output.stdout).contains("not compared: B (no readable procedure of the new protocol"),
+        text(&output.stdout).contains("not compared: B (no valid procedure of the new protocol"),
         "{}",
         text(&output.stdout)
     );

@@ -191,7 +191,7 @@ fn links_to_directories_are_followed() {
     std::os::unix::fs::symlink("../other/sub", folder.path().join("here/link")).unwrap();
     let output = compiler(folder.path(), &["check", "here/a.x"]);
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
-    // A file with two names is read once.
+    // A file with two paths is read once.
     let both = "#include \"c.x\"\n#include \"link/../c.x\"\nstruct a { wrong one; c two; };\n";
     std::fs::write(folder.path().join("here/a.x"), both).unwrap();
     let output = compiler(folder.path(), &["check", "here/a.x"]);
@@ -223,7 +223,7 @@ fn conditions_on_names_of_included_files_are_reported() {
     let shown = text(&output.stderr);
     assert!(
         shown.starts_with(
-            "a.x:4:8: warning[X105]: a condition does not see the `#define` of an included file"
+            "a.x:4:8: warning[X105]: a condition tests a name that only an included file defines"
         ),
         "{shown}"
     );

@@ -25,7 +25,7 @@ fn compare(base: &str, new: &str) -> (Sources, Compat) {
     (sources, compared)
 }
 
-/// The codes and positions of the breaches: `CODE new.x:LINE:COLUMN base.x:LINE:COLUMN`.
+/// Returns the codes and positions of the breaches: `CODE new.x:LINE:COLUMN base.x:LINE:COLUMN`.
 fn breaches(base: &str, new: &str) -> Vec<String> {
     let (sources, compared) = compare(base, new);
     compared.breaches.iter().map(|breach| shown(&sources, breach)).collect()
@@ -66,7 +66,7 @@ fn a_new_header_type_with_its_body_is_an_extension() {
     let expected =
         [(Kind::Value, "kind".to_owned()), (Kind::Arm, "body".to_owned()), (Kind::Type, "ping".to_owned())];
     assert_eq!(additions(BASE, &new), expected);
-    // The reverse is incompatible: some valid messages of the extension become invalid.
+    // The reverse change is incompatible: some valid messages of the extension become invalid.
     assert_eq!(breaches(&new, BASE), ["X504 new.x:1:6 base.x:1:32"]);
 }
 
@@ -82,7 +82,7 @@ fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     assert_eq!(additions(base, &fine), [(Kind::Flag, String::new())]);
     let taken = format!("{base}const HELLO_FLAG_SAFE = 1;\n");
     assert_eq!(breaches(base, &taken), ["X512 new.x:3:7 base.x:1:7"]);
-    // A flag with several bits uses each of them.
+    // A flag with several bits uses each of these bits.
     let both = "const MASK_FLAG_A = 1;\nconst MASK_FLAG_B = 2;\n";
     for (value, breach) in [(3, "1:7"), (6, "2:7"), (0xffff_ffff_u32, "1:7")] {
         let taken = format!("{both}const MASK_FLAG_C = {value};\n");
@@ -235,7 +235,7 @@ fn an_unused_name_may_be_removed_but_not_changed() {
     assert_eq!(breaches(&unused, BASE), [] as [&str; 0]);
     let renamed = BASE.replace("union body", "union content").replace("body rest", "content rest");
     assert_eq!(additions(BASE, &renamed), []);
-    // The rule applies regardless of whether a message contains the type.
+    // A type that no message contains may also have another name.
     let alone = "union u switch (int n) { case 1: int a; case 2: hyper b; };\n";
     assert_eq!(additions(alone, &alone.replace("union u", "union w")), []);
 }

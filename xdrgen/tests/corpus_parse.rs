@@ -1,4 +1,4 @@
-//! Published documents, if available: set `XDRGEN_CORPUS` to a directory with `rfc/` and `x/`.
+//! Compiles published documents if `XDRGEN_CORPUS` is a directory with `rfc/` and `x/`.
 
 use std::path::{Path, PathBuf};
 
@@ -142,7 +142,7 @@ fn comments_and_sections_are_kept() {
     assert!(body.fields.iter().all(|field| field.docs.len() == 1));
 }
 
-/// Documents that use names of other documents, with the documents that define these.
+/// Documents that use names of other documents, with the documents that define these names.
 const TOGETHER: &[(&str, &[&str])] = &[
     ("rfc5664.txt", &["rfc5662.txt"]),
     ("rfc8276.txt", &["rfc7863.txt"]),
@@ -245,8 +245,8 @@ fn every_published_document_compiles() {
         let expected = if WITHOUT.contains(&name.as_str()) { &[("X001", 1)][..] } else { expected };
         let text = render(&generated.diagnostics, &sources, false);
         assert_eq!(found, expected, "{name}\n{text}");
-        // The first document is not published, so its error stays an error. The program of the second would
-        // lose READ, WRITE and other procedures.
+        // `ypserv-ypxfrd.x` is not a published RFC, so its error stays an error. The program of RFC 1094
+        // would lose READ, WRITE and other procedures.
         let refused =
             ["ypserv-ypxfrd.x", "rfc1094.txt"].contains(&name.as_str()) || WITHOUT.contains(&name.as_str());
         assert_eq!(

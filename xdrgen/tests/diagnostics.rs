@@ -6,8 +6,8 @@
 //!
 //! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it has no
 //!   position in a document.
-//! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their
-//!   binding.
+//! - `with: base.x other.x`: documents that are compiled together with the fixture. A `.toml` fixture is
+//!   the binding of these documents.
 //! - `args: generate --crate 9p`: the arguments, in place of `check`.
 //!
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the `.stderr` files, the
@@ -103,7 +103,7 @@ impl Fixture {
     }
 }
 
-/// A finding as `CODE line:column`.
+/// Returns a finding as `CODE line:column`.
 fn place(found: &Value) -> String {
     let code = found["code"].as_str().unwrap_or("?");
     match found["spans"].get(0) {
@@ -208,7 +208,7 @@ fn the_guide_lists_each_code_with_its_title_and_severity() {
     assert!(kept == new, "docs/diagnostics.md is outdated: run this test with XDRGEN_BLESS=1");
 }
 
-/// The severities of the findings of a code, according to its fixtures.
+/// Returns the severities of the findings of a code, according to the snapshots of the code's fixtures.
 fn severities(code: &str) -> Vec<&'static str> {
     let snapshots = files().into_iter().filter(|file| file.starts_with(code) && file.ends_with(".stderr"));
     let snapshots: String =
@@ -333,7 +333,7 @@ Internet-Draft              The Store                   June 2020
    /// } = 0x20000099;
 ";
 
-/// Asserts that a document with one changed line has one finding, in that line or next to it.
+/// Asserts that a document with one changed line has one finding, on that line or an adjacent line.
 #[track_caller]
 fn finds_one_at(text: &str, line: usize, what: &str) {
     let mut sources = Sources::default();
@@ -348,7 +348,7 @@ fn finds_one_at(text: &str, line: usize, what: &str) {
     assert!(lines.len() == 1 && near(lines[0]), "{what} in line {line}:\n{shown}");
 }
 
-/// The lines of XDR: their numbers, offsets and texts.
+/// Returns the number, offset and text of each line of XDR in `VALID`.
 fn marked_lines() -> impl Iterator<Item = (usize, usize, &'static str)> {
     let mut offset = 0;
     VALID.split_inclusive('\n').zip(1..).filter_map(move |(line, number)| {

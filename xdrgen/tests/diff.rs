@@ -1,4 +1,4 @@
-//! `rpcrdma-xdrgen diff`: the changes between two versions of a protocol, and whether each affects
+//! `rpcrdma-xdrgen diff`: the changes between two versions of a protocol, and whether each change affects
 //! messages.
 //!
 //! The comparison of RFC 5666 with RFC 8166 runs if `XDRGEN_CORPUS` is a directory with their texts in
@@ -248,7 +248,7 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
         ("removed", "CONFIG_RDMA_PROG", true),
     ];
     assert_eq!(changes, expected);
-    // Neither document has omissions.
+    // Every definition of the two documents is compared.
     assert_eq!(lines.len(), expected.len() + 1);
     let compat =
         compiler(&corpus.join("rfc"), &["compat", "rfc5666.txt", "rfc8166.txt", "--message-format", "short"]);

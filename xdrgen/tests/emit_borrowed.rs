@@ -1,4 +1,4 @@
-//! Borrowed output: it compiles without warnings, reads and writes the same bytes as owned output, does
+//! Borrowed output compiles without warnings, reads and writes the same bytes as owned output, does
 //! not copy and does not allocate.
 
 mod samples;
@@ -105,7 +105,7 @@ fn every_borrowed_type_equals_the_owned_encoding_and_does_not_allocate() {
     scratch.write("tests/all/main.rs", &main);
     let (success, output) = scratch.cargo(&["test", "--quiet", "--test", "all"]);
     assert!(success, "{output}");
-    // Two tests for each document, and those of `FILES` and `CALLS`, must have run.
+    // Two tests for each document, and the tests of `FILES` and `CALLS`, must have run.
     assert!(output.contains(&format!("{} passed", 2 * documents.len() + 3)), "{output}");
 }
 

@@ -74,7 +74,7 @@ fn a_bound_with_the_name_of_a_type_is_a_value() {
         "const N = 2;\ntypedef int n;\nstruct s { string a<N>; opaque b[N]; };\n",
         &["pub a: XdrString<{ N }>,", "pub b: [u8; N as usize],"],
     );
-    // A published document cannot be corrected. In C, the two names would conflict.
+    // In a published document, a constant and a type may have the same name.
     let text = "Request for Comments: 1\n\n   /// const M = 5000;\n   /// struct M { opaque x<M>; };\n";
     let verbatim = Options { names: Names::Verbatim, ..Options::module("a") };
     let files = emit_files(&[("a.txt", text)], &verbatim);
@@ -495,7 +495,7 @@ fn xdrzcc_keywords_become_items_and_arms_with_lengths() {
         assert!(code.contains(part), "no `{part}` in\n{code}");
     }
     assert_eq!(code.matches("ddp_eligible").count(), 3, "{code}");
-    // In other documents these words are names.
+    // Without xdrzcc's dialect, these words are names.
     let named = "typedef opaque zcopaque<8>;\nstruct put { zcopaque data; };\n";
     assert!(!code_with(named, &Options::module("out")).contains("ddp_eligible"));
     let mut sources = Sources::default();

@@ -1,6 +1,7 @@
-//! The output compiles without warnings, and every value of every type round-trips. The documents are one
-//! with all constructs of the language, those of this project, and every available published document.
-//! `samples/support.rs` truncates encodings and changes their words; the result must be rejected or valid.
+//! The output compiles without warnings, and sample values of every type round-trip. The documents are
+//! `language.x` with all constructs of the language, `namespaces.x`, the documents in `specs/`, and all
+//! available published documents. `samples/support.rs` truncates encodings and changes words; the result must
+//! be rejected or valid.
 
 mod samples;
 mod scratch;
@@ -12,7 +13,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Manifest, Options, Output, Package, diag};
 use scratch::{Scratch, workspace};
 
-/// Published documents that are compiled together, the common base first. All others are compiled alone.
+/// Published documents that are compiled together, the common base first. Other documents are compiled alone.
 const TOGETHER: &[&[&str]] = &[
     &["rfc/rfc7863.txt", "rfc/rfc8276.txt", "rfc/rfc8435.txt", "rfc/rfc5664.txt"],
     &["x/libnsl-nis_object.x", "x/libnsl-nis.x", "x/libnsl-nis_callback.x"],
@@ -55,8 +56,8 @@ const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
     (&["rfc/rfc8166.txt"], [14, 0, 0], Some(0)),
 ];
 
-/// The documents that become separate crates, by the name of the first. All others are modules of one
-/// crate.
+/// The groups of documents that become separate crates, by the name of the first document. All other groups
+/// are modules of one crate.
 const CRATES: &[&str] = &["rfc1813", "rfc5662", "rfc7863"];
 
 struct Emitted {
@@ -115,7 +116,7 @@ fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
 fn own() -> Vec<Emitted> {
     let root = workspace();
     let mut emitted = vec![compile("language", &[root.join("xdrgen/tests/language.x")], false)];
-    // Samples use names without paths, which are ambiguous here.
+    // Samples use names without paths. In this document, such names are ambiguous.
     let namespaces = compile("namespaces", &[root.join("xdrgen/tests/namespaces.x")], false);
     emitted.push(Emitted { tests: NAMESPACES.to_owned(), ..namespaces });
     let specs = root.join("specs");
@@ -205,7 +206,7 @@ fn every_type_compiles_without_a_warning_and_round_trips() {
     let expected = emitted.len() + hostile.iter().map(|(_, _, tests)| tests).sum::<usize>();
     let (success, output) = run(&emitted, &hostile);
     assert!(success, "{output}");
-    // One test for each group of documents, and those of invalid encodings, must have run.
+    // One test for each group of documents, and the tests of invalid encodings, must have run.
     assert!(output.contains(&format!("{expected} passed")), "{output}");
 }
 

@@ -13,7 +13,7 @@ fn run(files: &[(&str, &str)]) -> (Sources, Generated) {
     (sources, generated)
 }
 
-/// A finding as `CODE line:column`.
+/// Returns a finding as `CODE line:column`.
 fn place(sources: &Sources, found: &Diagnostic) -> String {
     let at = sources.get(found.span.source).map(|source| source.line_column(found.span.start));
     at.map_or_else(|| found.code().to_owned(), |at| format!("{} {}:{}", found.code(), at.line, at.column))
@@ -107,7 +107,7 @@ fn a_repetition_is_a_warning_and_a_difference_is_an_error() {
     finds("#define A 1\n#define A 1\n", &[], &[]);
     finds("struct a { int x; };\ntypedef struct a a;\ntypedef struct a a;\n", &[], &[]);
     found_in(&[("a.x", "struct a { int x; };\n"), ("b.x", "struct a { int x; };\n")], &[], &[]);
-    // A published document cannot be corrected.
+    // Repetitions in a published document are not reported.
     let published =
         format!("Request for Comments: 1\n\n   /// {}", repeated.trim_end().replace('\n', "\n   /// "));
     found_in(&[("a.txt", &published)], &[], &[]);
@@ -508,7 +508,7 @@ fn a_type_without_a_bound_leaves_it_to_the_binding_except_for_its_bounded_parts(
     let (rest, list) = (108, 4 + 70_000 * 108);
     checked(&xdr(""), rest, list, &["X327 3:11"]);
     checked(&xdr(""), rest - 1, list - 1, &["X327 3:11", "X326 6:9", "X326 8:9"]);
-    // The longest list exceeds the maximum length of a chunk, but not without its items.
+    // The longest list exceeds the maximum length of a chunk, but the list without its items does not.
     checked(&xdr("65536"), 65_536 + rest, list, &["X327 3:11"]);
     checked(&xdr("65536"), 65_536 + rest, list - 1, &["X327 3:11", "X326 8:9"]);
 }

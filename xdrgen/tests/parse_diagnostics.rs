@@ -1,4 +1,4 @@
-//! Each kind of finding: its code, its line and column in the document, and its text.
+//! Findings of the lexer and the parser: the code, the line and column in the document, and the text.
 
 use rpcrdma_xdrgen::diag::{Diagnostic, Severity, plain, render};
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};

@@ -196,7 +196,7 @@ fn long_texts_of_one_pattern() {
     survives_in_all_forms(&steps);
 }
 
-/// Macros whose expansions would exhaust the memory or overflow the stack.
+/// Macros with expansions that would exhaust the memory or overflow the stack.
 #[test]
 fn macros_that_grow() {
     let mut doubled = "#define A0(x) x x\n".to_owned();
@@ -220,7 +220,7 @@ fn macros_that_grow() {
     let nested = "A(".repeat(50_000);
     survives("a.x", &format!("#define A(x) x\nstruct s {{ {nested}int a;{} }};\n", ")".repeat(50_000)));
     survives("a.x", &format!("#define A(x) x##x\nstruct s {{ {} }};\n", "int A(b);".repeat(20_000)));
-    // Each level doubles the token.
+    // Each level doubles the length of the token.
     let levels: String = (1..40).map(|level| format!("#define D{level}(a) D{}(a##a)\n", level - 1)).collect();
     survives("a.x", &format!("#define D0(a) a\n{levels}struct D39(x) {{ int x; }};\n"));
 }
@@ -247,7 +247,7 @@ fn long_chains_of_definitions() {
     ];
     for chain in too_deep {
         assert_eq!(codes(&format!("{}{end}", repeat(chain))), ["X225"]);
-        // The reverse: definitions precede their uses.
+        // In reverse order, definitions precede their uses.
         let mut lines: Vec<String> = repeat(chain).lines().map(|line| format!("{line}\n")).collect();
         lines.reverse();
         assert_eq!(codes(&format!("{end}{}", lines.concat())), ["X225"]);

@@ -1,6 +1,6 @@
 //! Published RFCs cannot be corrected: definitions with errors are omitted with a warning, and additions to
 //! other documents are applied. In any other document, mistakes are errors, and additions are only comments.
-//! With `keep_going`, the valid definitions are emitted.
+//! With `keep_going`, the valid definitions of any document are emitted.
 
 use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};
@@ -131,7 +131,7 @@ fn an_extension_adds_to_its_base() {
         let sources = sources(&documents);
         let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
         let (places, text) = places(&sources, &found);
-        // A comment inside a comment: other compilers take the first `*/` as the end.
+        // The addition contains a comment. For other compilers, the first `*/` ends both comments.
         assert_eq!(places, ["X104 5:18"], "{text}");
         let body =
             |name: &str| &module.types.iter().find(|one| one.name == name).expect("a type of the base").body;
@@ -166,7 +166,7 @@ fn in_unpublished_documents_such_comments_are_ignored() {
     sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));
     let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     let ir::Body::Enum(members) = &module.types[0].body else { panic!("{module:?}") };
-    // The additions are only a comment. The union has no arm for GREEN, but it has a default arm.
+    // Here the additions are only a comment. The union has no arm for GREEN, but has a default arm.
     assert_eq!((members.len(), found.len()), (2, 0));
 }
 
@@ -209,7 +209,8 @@ const AGAIN: &str = "enum op { GET = 3, RECALL = 4, ILLEGAL = 10044 };\nstruct g
                      union res switch (unsigned resop) { case GET: got a; case RECALL: int b; case ILLEGAL: int c; };\n\
                      union kind switch (op what) { case GET: got link; case RECALL: void; default: void; };\n";
 
-/// Like RFC 3530's `nfs_cb_resop4` and `createtype4`: an excerpt, and the full definition at the end.
+/// RFC 3530 defines `nfs_cb_resop4` and `createtype4` in this way: an excerpt, and the full definition at the
+/// end.
 #[test]
 fn the_complete_definition_is_used_not_an_excerpt() {
     let arms = |text: &str| {
@@ -230,7 +231,7 @@ fn the_complete_definition_is_used_not_an_excerpt() {
     assert_eq!(arms(&turned).0, (3, 3));
 }
 
-/// Like RFC 3010's `PUTFH4args`, which is also defined with an undefined name.
+/// RFC 3010 defines `PUTFH4args` in this way: one of the definitions uses an undefined name.
 #[test]
 fn the_valid_one_of_two_definitions_is_used() {
     let text = "typedef opaque nfs_fh4<128>;\nstruct putfh { nfs4_fh object; };\nstruct putfh { nfs_fh4 object; };\n\

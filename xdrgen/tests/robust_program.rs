@@ -26,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// Returns the documents with this extension: those of the project, and published ones if available.
+/// Returns the documents with this extension: those of the project, and any available published documents.
 fn documents(extension: &str) -> Vec<Vec<u8>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders: Vec<PathBuf> = vec![here.join("../specs"), here.join("tests")];
@@ -47,7 +47,7 @@ fn random(numbers: &mut Numbers) -> Vec<u8> {
     (0..SIZE / 8).flat_map(|_| numbers.next().to_le_bytes()).collect()
 }
 
-/// Returns pieces of documents in random sequence.
+/// Returns pieces of documents in random order.
 fn cut_up(numbers: &mut Numbers) -> Vec<u8> {
     let documents = documents("txt");
     let mut text = Vec::new();
@@ -60,7 +60,7 @@ fn cut_up(numbers: &mut Numbers) -> Vec<u8> {
     text
 }
 
-/// Returns documents with some thousand changed bytes.
+/// Returns documents with up to 3,000 changed bytes.
 fn mutated(numbers: &mut Numbers) -> Vec<u8> {
     let documents = documents("x");
     let mut text = Vec::new();
@@ -84,7 +84,7 @@ fn one_line(_: &mut Numbers) -> Vec<u8> {
     (text + "};").into_bytes()
 }
 
-/// An enum in which all members have the same name.
+/// Returns an enum in which all members have the same name.
 fn one_member(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
 }
@@ -94,22 +94,22 @@ fn one_letter(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}a}};", "a,".repeat(SIZE / 2 - 1)).into_bytes()
 }
 
-/// Comments inside comments: findings of the lexer.
+/// Returns comments inside comments, for findings of the lexer.
 fn comments(_: &mut Numbers) -> Vec<u8> {
     "/* /* */".repeat(SIZE / 8).into_bytes()
 }
 
-/// `#elif` lines without an `#if`: findings of the preprocessor.
+/// Returns `#elif` lines without an `#if`, for findings of the preprocessor.
 fn branches(_: &mut Numbers) -> Vec<u8> {
     "#elif\n".repeat(SIZE / 6).into_bytes()
 }
 
-/// A mistake in each definition: findings of the grammar.
+/// Returns definitions with one mistake each, for findings of the grammar.
 fn commas(_: &mut Numbers) -> Vec<u8> {
     "enum a{b,};".repeat(SIZE / 11).into_bytes()
 }
 
-/// A struct in which all fields have the same name.
+/// Returns a struct in which all fields have the same name.
 fn one_field(_: &mut Numbers) -> Vec<u8> {
     format!("struct a{{{}}};", "int a;".repeat(SIZE / 6)).into_bytes()
 }

@@ -11,12 +11,12 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, check, diag, generate, include};
 use shapes::{SHAPES, Shape};
 
-/// The number of parts of the smaller document. It exceeds the limit of 100 similarity searches.
+/// The number of parts of the smaller document. This number exceeds the limit of 100 similarity searches.
 const SMALL: usize = 128;
 /// The ratio of sizes. Quadratic work would grow by the square of the ratio.
 const TIMES: usize = 8;
 
-/// The results of a run: the length of the text, and the allocations.
+/// Returns the results of a run: the length of the text, and the allocations.
 fn run(shape: &Shape, parts: usize) -> (f64, AllocationInfo) {
     let text = (shape.text)(parts);
     let length = text.len() as f64;
@@ -93,7 +93,7 @@ fn emission_allocates_no_more_than_its_text() {
     let generated = measure(|| text = generate(&sources, &options).files[0].1.len());
     // A growing buffer may have twice the needed capacity.
     let limit = checked.bytes_max + 2 * text as u64;
-    assert!(generated.bytes_max <= limit, "{} bytes at once, and at most {limit}", generated.bytes_max);
+    assert!(generated.bytes_max <= limit, "{} bytes at once (limit {limit})", generated.bytes_max);
 }
 
 /// An eighth of 300,000 members, which fills hash tables to the same degree.
@@ -106,5 +106,5 @@ fn a_large_enum_needs_little_memory_per_member() {
     let sources = enumeration(MANY);
     let checked = measure(|| drop(check(&sources, &Options::module("a"))));
     let for_each = checked.bytes_max / MANY as u64;
-    assert!(for_each <= FOR_EACH, "{for_each} bytes for each member, and at most {FOR_EACH}");
+    assert!(for_each <= FOR_EACH, "{for_each} bytes for each member (limit {FOR_EACH})");
 }

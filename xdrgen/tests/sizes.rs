@@ -1,4 +1,4 @@
-//! `rpcrdma-xdrgen sizes`: the compiler's sizes of every type equal those that the derive computes for
+//! `rpcrdma-xdrgen sizes`: the compiler's sizes of every type equal the sizes that the derive computes for
 //! the emitted type. Also tests the chunks of procedures at a threshold.
 
 mod program;
@@ -10,7 +10,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 use scratch::{Scratch, workspace};
 
-/// Types that contain themselves, directly and through others, with eligible items.
+/// Types that contain themselves, directly and through other types, with eligible items.
 const CYCLES: &str = "\
 struct node { opaque data<100>; node *next; };
 struct tree { opaque leaf<>; tree branches<2>; };
@@ -115,7 +115,8 @@ pub struct All {
 }
 "#;
 
-/// A cycle of twenty types with an item in the first: more types than any fixed search depth.
+/// Returns a cycle of twenty types with an item in the first type. A search with a small fixed depth would
+/// miss the item.
 fn twenty() -> String {
     let name = |index: usize| format!("t{:02}", index % 20);
     let ty = |index: usize| {

@@ -1,4 +1,4 @@
-//! Documents of any size. Each has a shape that is expensive for one stage of the compiler.
+//! Documents of any size. Each document has a shape that is expensive for one stage of the compiler.
 
 use std::fmt::Write;
 
@@ -161,7 +161,8 @@ fn macros(n: usize) -> String {
     text
 }
 
-/// Names that differ only by the number of underscores, which Rust names do not keep.
+/// Returns a struct with field names that differ only in the number of underscores. In Rust's naming style,
+/// these names are equal.
 fn clashes(n: usize) -> String {
     let mut text = "struct clash {\n".to_owned();
     for at in 0..n {
@@ -203,8 +204,8 @@ fn marked(n: usize) -> String {
 fn prose(n: usize) -> String {
     let mut text = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
     for at in 0..n {
-        line!(text, "   A client sends structure {at} to state what it requests, and a");
-        line!(text, "   server that does not support it rejects it.\n");
+        line!(text, "   A client sends structure {at} to describe its request, and a");
+        line!(text, "   server rejects an unsupported structure.\n");
         line!(
             text,
             "      struct part_{at} {{\n         unsigned int  size;\n         opaque        data<>;\n      }};\n"
@@ -221,7 +222,7 @@ fn undefined(n: usize) -> String {
     text
 }
 
-/// Each name differs in one letter from a defined name.
+/// Returns a published document in which each undefined name differs in one letter from a defined name.
 fn misspelled(n: usize) -> String {
     let mut text = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
     for at in 0..n {
@@ -251,7 +252,7 @@ fn repeated(n: usize) -> String {
     text
 }
 
-/// Each short definition is compared with the long one.
+/// Returns definitions of one name: each short definition is compared with the long definition.
 fn shortened(n: usize) -> String {
     let mut text = "struct large {\n".to_owned();
     for at in 0..n {

@@ -178,8 +178,8 @@ fn sum(hir: &Hir, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut 
     Some(sum)
 }
 
-/// Finds the field of the arguments that a path names. The field must be unsigned. Returns the path, and true
-/// if the field is an `unsigned hyper`.
+/// Finds the field of the arguments that a path names. The field must be an unsigned integer. Returns the
+/// path, and true if the field is an `unsigned hyper`.
 fn field_path(
     hir: &Hir,
     procedure: &Procedure,
@@ -339,7 +339,7 @@ pub(super) fn empty_replies(facts: &Facts<'_>, found: &mut Found) {
 
 /// X311: a bound on the item of a result that has no eligible item.
 pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
-    // If an item was already reported, the bound may refer to it.
+    // The bound may refer to an item that was already reported as invalid.
     let has_all = |bound: &&Bound<'_>| {
         let is_valid = |item: &Item<'_>| !matches!(item.size, ItemSize::None);
         bound.items.len() == bound.binding.eligible.len() && bound.items.iter().all(is_valid)

@@ -54,8 +54,8 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     found.push(CycleKind::TooDeep { name: ty.name.clone(), max: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
-/// Reports each cycle once: cycles of typedefs, or all others. The position is the field that leads into
-/// the cycle, in the type that is defined first.
+/// Reports each cycle once: only cycles of typedefs if `of_aliases` is true, otherwise only other cycles. The
+/// position is the field that leads into the cycle, in the type that is defined first.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut reported = HashSet::default();
     for (id, ty) in hir.typed() {
@@ -100,8 +100,8 @@ fn is_finite(body: &Body, known: &[bool]) -> bool {
     }
 }
 
-/// Returns the defined type that a type contains in place, if any. An array without elements counts: in
-/// Rust it still contains its element type.
+/// Returns the defined type that a type contains in place, if any. An array of length 0 counts: in Rust, the
+/// array still contains the element type.
 fn in_place(ty: &Type) -> Option<TypeId> {
     match ty {
         Type::Named(id) => Some(*id),

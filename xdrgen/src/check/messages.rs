@@ -1,4 +1,4 @@
-//! Checks the bounds of replies against their types: a client must know the maximum size of a reply.
+//! Checks the sizes of calls and replies, and the bounds of replies in bindings.
 
 use rpcrdma_layout::{MEMORY, Size, WRITE_CHUNKS};
 
@@ -105,7 +105,7 @@ pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     }
 }
 
-/// X325: a server with the default memory budget rejects a call whose Read chunks exceed half of it.
+/// X325: a server with the default memory budget rejects a call if its Read chunks exceed half of the budget.
 pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
     let max = MEMORY / 2;
@@ -143,7 +143,7 @@ fn largest(sizes: &[Size]) -> u64 {
     bounded.filter(|bytes| *bytes <= u64::from(u32::MAX)).max().unwrap_or(0)
 }
 
-/// X327: a call offers fewer Write chunks than its result can hold eligible items.
+/// X327: a result that may contain more eligible items than a call offers Write chunks.
 pub(super) fn excess_items(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
     let many = version.procedures.iter().filter(|one| sizes::has_excess_items(one, version, layouts));

@@ -1,4 +1,4 @@
-//! The service parameters of a binding: port, netids, and message lengths.
+//! The service parameters of a binding: port, netids, and inline threshold.
 
 use super::Facts;
 use crate::binding::{Binding, Direction, Placed};
@@ -67,7 +67,7 @@ pub(super) fn ports(facts: &Facts<'_>, found: &mut Found) {
     ports.filter(|port| port.value == 0).for_each(|port| found.push(BindingKind::PortZero.at(port.span)));
 }
 
-/// X324: keys without effect, since a backward-only program is called over existing connections.
+/// X324: keys without effect in the binding of a backward-only program.
 pub(super) fn keys_without_effect(facts: &Facts<'_>, found: &mut Found) {
     for binding in facts.bound.iter().map(|bound| bound.binding) {
         let keys: [(&'static str, Option<Span>); 4] = [

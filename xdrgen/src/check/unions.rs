@@ -8,7 +8,8 @@ use crate::hir::{Body, Hir, Selector, Union};
 /// Maximum number of values named in a finding.
 const NAMED: usize = 5;
 
-/// X214: values without an arm, which cannot be decoded. Each union has one finding for all values.
+/// X214: a union cannot decode enum or bool values that have no arm. Each union has one finding for all
+/// values.
 pub(super) fn uncovered_values(hir: &Hir, found: &mut Found) {
     for ty in &hir.types {
         let Body::Union(union) = &ty.body else { continue };
@@ -34,8 +35,8 @@ pub(super) fn unused_defaults(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// Returns the names of the values without an arm. Returns none if the union has a default arm or if an
-/// invalid label was omitted.
+/// Returns the names of the values without an arm. The result is empty if the union has a default arm or an
+/// integer discriminant, or if an invalid label was omitted.
 fn missing(hir: &Hir, union: &Union) -> Excerpt<String> {
     let has_all = !union.has_all_labels || union.arms.iter().any(|arm| arm.labels.is_empty());
     let selector = hir.selector(&union.discriminant).filter(|_| !has_all);

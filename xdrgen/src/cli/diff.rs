@@ -15,15 +15,15 @@ use crate::source::{Sources, Span};
 /// Two versions of a protocol.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each line is a change: `+` added, `-` removed or `~` changed, the kind and name of the definition, its old and new form,
-and the positions. A change that affects no message, such as a name or a typedef, is marked `(not sent)`. A change of a
-type is shown at its definition.
+Each change is a line: `+` added, `-` removed or `~` changed, the kind and name of the definition, its old and new form,
+and the positions. A change that does not affect the encoding, such as a name or a typedef, is marked `(not sent)`. A change
+of a type is shown at its definition.
 
 With --message-format json each change is an object on a line of standard output: `kind` is `change`, `sign` is `added`,
-`removed` or `changed`, then `what`, `name`, `wire` (true if messages change), `old` and `new`. The last two have `text`,
-`file`, `line` and `column`; one is null if the definition was added or removed. A definition that was omitted from a
-version has the `kind` `not_compared` with `name`, `why`, `file`, `line` and `column`. The last line has the `kind`
-`summary`, and the numbers `changes`, `wire` and `not_compared`.
+`removed` or `changed`, then `what`, `name`, `wire` (true if the encoding changes), `old` and `new`. `old` and `new` have
+`text`, `file`, `line` and `column`; one of the two is null if the definition was added or removed. A definition that was
+omitted from a version has the `kind` `not_compared` with `name`, `why`, `file`, `line` and `column`. The last line has the
+`kind` `summary`, and the numbers `changes`, `wire` and `not_compared`.
 
 Exit status: 0 if nothing changed, 1 if something changed, 2 if the documents have errors or cannot be read. It is also 2 if
 no change was found but some definitions of a published document could not be read.")]

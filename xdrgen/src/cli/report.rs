@@ -19,10 +19,10 @@ pub(super) struct Reporting {
     /// The format of findings on standard error.
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Form::Human)]
     message_format: Form,
-    /// Colors; `auto` uses them on a terminal, unless NO_COLOR is set.
+    /// Colors; `auto` uses colors on a terminal, unless NO_COLOR is set or TERM is `dumb`.
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
-    /// Treat warnings as errors: the exit status is 1, and nothing is written.
+    /// Treat warnings as errors.
     #[arg(long, global = true, value_name = "WHAT", value_enum)]
     deny: Option<Deny>,
 }
@@ -46,7 +46,7 @@ enum Deny {
 }
 
 impl Reporting {
-    /// Shows findings and counts them. Fails if any is an error or a denied warning.
+    /// Prints findings and a summary. Fails if a finding is an error or a denied warning.
     pub(super) fn report(&self, sources: &Sources, found: &[Diagnostic]) -> Result<(), Failure> {
         self.report_with(sources, found, Count::default())
     }
@@ -114,7 +114,8 @@ impl Reporting {
     }
 }
 
-/// Returns the findings that are shown, in their order. If there are too many, errors take precedence.
+/// Returns the findings that are shown, in their order. If the findings exceed the limit, errors take
+/// precedence.
 fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     let mut errors = Count::of(found).errors.min(SHOWN);
     let mut warnings = found.len().min(SHOWN) - errors;

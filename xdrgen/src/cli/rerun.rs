@@ -10,8 +10,8 @@ use crate::parse::Dialect;
 use crate::relative;
 
 /// Returns the command with its arguments. The command runs in the crate's directory if a crate is emitted,
-/// otherwise in the original working directory. Paths are relative, unless the user gave an absolute path
-/// without a common directory.
+/// otherwise in the original working directory. Paths are relative, except absolute paths that share at most
+/// the root with the directory of the command.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
     let crate_directory = generation.directory();

@@ -1,4 +1,4 @@
-//! Two versions of a protocol on the command line.
+//! Arguments of commands that compare two versions of a protocol.
 
 use std::path::PathBuf;
 

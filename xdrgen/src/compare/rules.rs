@@ -1,4 +1,4 @@
-//! Judges changes by [`Rules`]. Produces every breach.
+//! Judges changes by [`Rules`]: finds breaches, additions, and definitions that could not be compared.
 
 use super::{Change, Compared, Effect, EnumUses, Kind as Of, Number, Pair, Path, view};
 use crate::diag::{BreachKind, Diagnostic, Gap, Part};
@@ -30,12 +30,12 @@ pub enum Kind {
 /// One addition of an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addition {
-    /// Its kind.
+    /// The kind of the addition.
     pub kind: Kind,
     /// The name of the definition that is extended, or of the added type or program. Empty for a constant or
     /// a flag outside enums.
     pub name: String,
-    /// The addition in XDR; the number of a program, and empty for a type.
+    /// The addition in XDR. For a program, only its number; empty for a type.
     pub text: String,
     /// The position.
     pub span: Span,
@@ -69,8 +69,8 @@ pub enum Rules {
     #[cfg_attr(feature = "cli", value(name = "5666bis"))]
     Rfc5666bis,
     /// Section 4.2 of RFC 8178, for NFS version 4: enums may have new values wherever they are used, and
-    /// unions without a default arm may have new arms. Programs may not have new procedures. Enum values
-    /// and flags may not be removed.
+    /// unions without a default arm may have new arms. Programs may not have new versions or procedures. Enum
+    /// values and flags may not be removed.
     #[cfg_attr(feature = "cli", value(name = "8178"))]
     Rfc8178,
 }
@@ -416,8 +416,8 @@ fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// Returns the bits of a new named number, if it is a flag. The members of an enum may also have
-/// consecutive numbers, so a number with several bits is a flag only if its name contains `FLAG`.
+/// Returns the bits of a new named number, if it is a flag. The members of an enum may also have consecutive
+/// numbers, so a member with several bits is a flag only if its name contains `FLAG`.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
     let says_so = flag_word(one.0, "").is_some();

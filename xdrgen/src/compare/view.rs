@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::diag::Form;
 use crate::hir::{Body, Bound, Field, Hir, Scalar, Type, TypeId, Union};
 
-/// Maximum length of a chain of typedefs. Longer chains are a separate error.
+/// Maximum length of a chain of typedefs. Longer chains are reported separately.
 const MAX_NAMES: usize = 128;
 
 /// A type where it is used.
@@ -86,7 +86,7 @@ impl<'m> View<'m> {
             Type::Opaque(max) => View::Opaque(limit(max)),
             Type::String(max) => View::String(limit(max)),
             Type::FixedArray(of, len) => View::FixedArray(Use::Type(of), len.value),
-            // An array of at most one element: optional data in RFC 4506 section 4.19.
+            // An array of at most one element is encoded like optional data (RFC 4506 section 4.19).
             Type::Array(of, Some(Bound { value: 1, .. })) => View::Optional(Use::Type(of)),
             Type::Array(of, max) => View::Array(Use::Type(of), limit(max)),
             Type::Optional(of) => View::Optional(Use::Type(of)),

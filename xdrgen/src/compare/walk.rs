@@ -1,6 +1,6 @@
 //! Compares the wire forms of two types and of all types that they contain.
 //!
-//! This code does not recurse: a document may nest types without limit.
+//! This code does not recurse, since a document may nest types deeply.
 
 use super::view::{Use, View, name, values};
 use super::{Arms, Change, Compared, Effect, EnumUses, Kind, Pair, Path, Side, line, side};
@@ -15,7 +15,7 @@ const MAX_FIELDS: usize = 4096;
 pub(super) enum Stop {
     /// Stops after everything was compared.
     Never,
-    /// Stops once the new type is known not to extend the old one.
+    /// Stops once the new type is known not to extend the old type.
     AtBreach,
     /// Stops once the two types are known to differ. Types with the same name count as equal, since their
     /// differences are reported separately.
@@ -40,7 +40,7 @@ pub(super) struct Walk<'m> {
     /// Whether two types have the same layout, if compared.
     known: HashMap<(TypeId, TypeId), bool>,
     stop: Stop,
-    /// True if the walk stopped early.
+    /// True if `stop` ended the walk early.
     pub(super) is_over: bool,
 }
 
@@ -88,7 +88,7 @@ impl<'m> Walk<'m> {
         }
         let trial = self.trial(old, new, Stop::AtDifference);
         let same = !trial.is_over;
-        // If the two have the same layout, so do all types that they contain.
+        // If the two uses have the same layout, so do all types that they contain.
         let pairs = trial.bodies.into_iter().filter(|pair| same || Some(*pair) == ids);
         self.known.extend(pairs.map(|pair| (pair, same)));
         same
@@ -234,7 +234,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares structs without a common layout: compares common fields, and adds the others as changes.
+    /// Compares structs without a common layout: compares common fields, and adds the other fields as
+    /// changes.
     fn parts(&mut self, one: &[Element<'m>], other: &[Element<'m>], path: Path<'m>) {
         let fields = |items: &[Element<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
             items.iter().filter_map(|item| item.field.map(|(owner, field)| (field, item.of, owner))).collect()
@@ -385,7 +386,7 @@ fn arms(union: &Union) -> Arms<'_> {
     arms
 }
 
-/// Returns `case A, B` of an arm's declaration.
+/// Returns the text of an arm's declaration before the first colon: `case A, B`.
 fn label(arm: &Arm) -> &str {
     arm.docs.declaration.split_once(':').map_or(&arm.docs.declaration, |(label, _)| label)
 }

@@ -22,8 +22,8 @@ impl<'m> Walk<'m> {
                 self.declared("typedef", path, (one, &ty.docs), (other, &with.docs));
             }
             _ => {
-                // If neither is a typedef, the two differ, but a trial treats types with the same name as
-                // equal.
+                // If neither definition is a typedef, the two differ, but a trial treats types with the same
+                // name as equal.
                 let ids = View::of(self.base, Use::Id(id)).id().zip(View::of(self.new, Use::Id(other)).id());
                 let wire = ids == Some((id, other)) || !self.same(Use::Id(id), Use::Id(other));
                 let text = |ty: &TypeDef| side(format!("{}: {}", kind(ty), line(&ty.docs)), &ty.docs);
@@ -43,7 +43,8 @@ impl<'m> Walk<'m> {
         let wire = !self.same(old.0, new.0);
         let (mut one, mut other) = (line(old.1), line(new.1));
         if wire && one == other {
-            // The text is the same, but the value of a constant or a typedef in it may differ.
+            // The texts are equal, but the value of a constant or the target of a typedef in the texts may
+            // differ.
             let (was, is) =
                 (View::of(self.base, old.0).form(self.base), View::of(self.new, new.0).form(self.new));
             if was != is {

@@ -40,9 +40,9 @@ kinds! {
     Binding BindingKind {
     /// not a valid binding
     ///
-    /// The file is not TOML, or it has unknown keys or values of the wrong type. A binding has `program`,
-    /// `version` and `eligible`, and may have `direction` (`"forward"` or `"backward"`), `port`, `netids`,
-    /// `inline_threshold` and `reply`. If nothing is eligible, write `eligible = []`.
+    /// The file is not TOML, or it has missing or unknown keys or values of the wrong type. A binding has
+    /// `program`, `version` and `eligible`, and may have `direction` (`"forward"` or `"backward"`), `port`,
+    /// `netids`, `inline_threshold` and `reply`. If nothing is eligible, write `eligible = []`.
     ///
     /// ```toml
     /// [[binding]]
@@ -59,7 +59,7 @@ kinds! {
     /// ```
     X300 Error NoBinding { error: Box<toml::de::Error> } => text(error.message().lines().next().unwrap_or("not a binding file"))
         .label("in this binding")
-        .help("a binding has program, version, eligible, and may have direction, port, netids, inline_threshold and reply");
+        .help("a binding has program, version and eligible, and may have direction, port, netids, inline_threshold and reply");
     /// no program has this name
     ///
     /// A binding uses the names of the document.
@@ -116,7 +116,7 @@ kinds! {
     X303 Error NoType { name: Unknown } => unknown("type", name);
     /// no field of the type has this name
     ///
-    /// An item is named as `Type.field`.
+    /// An item has the form `Type.field`.
     ///
     /// ```toml
     /// [[binding]]
@@ -133,7 +133,7 @@ kinds! {
     /// ```
     X304 Error NoField { of: String, defined: Span, name: Unknown } =>
         unknown(&format!("field of `{of}`"), name).and(*defined, "the type");
-    /// An item that is not a path.
+    /// An item without a `.`.
     X304 Error NoPath { item: String } => text(format!("`{item}` does not name a field")).label("expected `Type.field`");
     /// a field cannot be DDP-eligible
     ///
@@ -172,7 +172,7 @@ kinds! {
     };
     /// an item is named twice
     ///
-    /// This is a warning.
+    /// The second entry has no effect. This is a warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -234,7 +234,7 @@ kinds! {
         .and(*first, "the first");
     /// an item is in no message
     ///
-    /// No argument or result of the version contains the type. This is a warning.
+    /// No argument or result of the version contains the item's type. This is a warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -250,14 +250,14 @@ kinds! {
     /// eligible = ["res.data"]
     /// ```
     X313 Warning InNoMessage { item: String } => text(format!("no message of this version contains `{item}`"))
-        .label("no procedure uses it");
+        .label("no procedure uses this item");
     /// borrowed output omits a binding
     ///
-    /// With `--data borrowed` or `Build::borrowed()`, types refer to the message that they were decoded
-    /// from. Direct placement needs memory that the transport owns until the peer has finished, and
-    /// borrowed memory cannot be transferred to it. The compiler therefore marks no items and omits the
-    /// binding of the version, which cannot be called over RPC-over-RDMA. This is a warning. A binding
-    /// without eligible items is kept.
+    /// With `--data borrowed` or `Build::borrowed()`, decoded values borrow from their message. Direct
+    /// placement needs memory that the transport owns until the peer has finished, but the transport cannot
+    /// own borrowed memory. The compiler therefore marks no items and omits the binding of the version, and
+    /// the version cannot be called over RPC-over-RDMA. This is a warning. A binding without eligible items
+    /// is kept.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --binding store.ddp.toml --data borrowed
@@ -273,9 +273,9 @@ kinds! {
             this program over RPC-over-RDMA");
     /// an item is too small for a chunk
     ///
-    /// The item is always shorter than 1,024 bytes and is sent in the message. This is a warning. Data of
-    /// variable length stays eligible, so that a peer whose binding lists it may place it. Data of fixed
-    /// length does not stay eligible.
+    /// The item is always shorter than 1,024 bytes, and by default such an item is sent in the message. This
+    /// is a warning. Data of variable length stays eligible, since the peer's binding may list the item.
+    /// Data of fixed length is not eligible.
     ///
     /// ```toml
     /// [[binding]]
@@ -301,8 +301,9 @@ kinds! {
     };
     /// items of a backward-only program cannot be eligible
     ///
-    /// With `direction = "backward"`, only the peer that accepted the connection calls the program. These
-    /// calls and their replies have no chunks (RFC 8167 section 5.3), so none of their items can be placed.
+    /// With `direction = "backward"`, only the peer that accepted the connection calls the program. RFC 8167
+    /// section 5.3 makes chunks optional in these calls and replies. This implementation sends none of these
+    /// chunks, so no item can be placed.
     ///
     /// ```toml
     /// [[binding]]
@@ -347,7 +348,7 @@ kinds! {
     /// not a netid of RPC-over-RDMA
     ///
     /// A service is registered as `rdma` for IPv4 addresses and as `rdma6` for IPv6 addresses (RFC 8166
-    /// section 5), each at most once. Other transports need no binding.
+    /// section 5). A binding lists each of these netids at most once. Other transports need no binding.
     ///
     /// ```toml
     /// [[binding]]
@@ -396,9 +397,9 @@ kinds! {
         .help("omit `port` if the service has no assigned port; clients must then be configured with a port");
     /// an item is in messages of a backward-only program
     ///
-    /// An item is eligible in every message that contains its type. Messages of a program with `direction
-    /// = "backward"` have no chunks (RFC 8167 section 5.3), so they may not contain eligible items. Omit
-    /// the item, or define a separate type for one of the programs.
+    /// An item is eligible in every message that contains its type. Messages of a program with
+    /// `direction = "backward"` have no chunks (see X316), so they may not contain eligible items. Omit the
+    /// item, or define a separate type for one of the programs.
     ///
     /// ```toml
     /// [[binding]]
@@ -432,9 +433,9 @@ kinds! {
         .help(format!("define a separate type for `{version}` in place of `{of}`"));
     /// options that a backward-only program cannot use
     ///
-    /// Calls in the backward direction use an existing connection. Their messages and those of their
-    /// replies are sent inline. Port, netids, inline threshold and bounds of replies have no effect on
-    /// them. This is a warning.
+    /// Backward calls use an existing connection, and these calls and their replies are sent inline.
+    /// A port, netids, an inline threshold and bounds of replies therefore have no effect. This is a
+    /// warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -458,14 +459,14 @@ kinds! {
     }
 }
 
-/// A name that the document does not define, and a similar defined name, if any.
+/// An unknown name, and a similar valid name, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
     pub(crate) name: String,
     pub(crate) near: Option<String>,
 }
 
-/// The path to use instead of a union or a struct.
+/// A field of a union or a struct to name instead of the union or struct itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
     pub(crate) of_union: bool,
@@ -476,7 +477,7 @@ pub(crate) struct Inside {
 }
 
 impl BindingKind {
-    /// Returns the names that do not exist.
+    /// Returns the names in the finding that unparsed text may define.
     pub(super) fn missing(&self) -> Vec<&str> {
         match self {
             BindingKind::NoProgram { name }
@@ -490,7 +491,7 @@ impl BindingKind {
 }
 
 pub(super) fn unknown(what: &str, Unknown { name, near }: &Unknown) -> Text {
-    text(format!("no {what} named `{name}`")).label("names in a binding are those of the document").like(near)
+    text(format!("no {what} named `{name}`")).label("a binding uses the names of the document").like(near)
 }
 
 fn twice(name: &str, first: Span) -> Text {

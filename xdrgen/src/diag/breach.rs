@@ -10,23 +10,24 @@ kinds! {
     /// X5: extensions
     ///
     /// The findings of `rpcrdma-xdrgen compat`. By section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, a
-    /// protocol may grow without a new version number if valid messages keep their meaning and an old
-    /// peer can recognize new messages. An extension may add flag bits, and message types with their
-    /// bodies: enum values, and their arms in unions without a default. Programs may have new versions and
-    /// procedures. Each finding has a position in the new protocol and one in the base. Names, typedefs,
-    /// comments and the grouping of fields in structs and fixed-length arrays are not sent, so they may
-    /// change.
+    /// protocol may grow without a new version number. Valid messages must keep their meaning, and an old
+    /// peer must recognize new messages. An extension may add flag bits and message types. A message type is
+    /// an enum value with its arm in a union without a default. Programs may have new versions and
+    /// procedures. Most findings have a position in the new protocol and another in the base. Names,
+    /// typedefs, comments and the grouping of fields in structs and fixed-length arrays are not sent, so
+    /// they may change.
     ///
     /// Extensions of NFS version 4 follow section 4.2 of RFC 8178 (`--rules 8178`). Enums may have new
-    /// values wherever they are used, and unions without a default arm may have new arms for any value
-    /// (X505, X506, X509; X507 only for new arms). Programs may not have new procedures (X514). Enum
-    /// values and flags may not be removed (X504), even if no message contains them.
+    /// values wherever they are used, and unions without a default arm may have new arms for any value.
+    /// X505, X506 and X509 are therefore not reported, and X507 only for new arms. Programs may not have new
+    /// versions or procedures (X514). Enum values and flags may not be removed (X504), even if no message
+    /// contains them.
     ///
     /// In the examples, `-` marks lines of the base, and `+` lines of the new protocol.
     Breach BreachKind {
     /// a message was removed
     ///
-    /// No type of the new protocol has the same layout, under this name or another.
+    /// No type of the new protocol has the same layout, under this or another name.
     ///
     /// ```diff
     /// -struct hello { unsigned int version; };
@@ -56,14 +57,13 @@ kinds! {
     X501 Error NewField { of: String, field: String, base: Span } => both(format!("`{of}` has a new field `{field}`"), *base);
     /// A removed field.
     X501 Error NoField { of: String, field: String, base: Span } => both(format!("the field `{field}` of `{of}` was removed"), *base);
-    /// Parts that are not fields.
     X501 Error Parts { of: String, was: usize, is: usize, base: Span } =>
         both(format!("the number of parts of `{of}` changed from {was} to {is}"), *base);
     /// a type changed
     ///
     /// The encoding differs. The names of types may change, since typedefs are followed. Optional data may
-    /// be written as a union over a bool or as an array of at most one element. A struct may be nested in
-    /// another struct. This code is also reported if two large protocols have too little in common to be
+    /// be written as a union over a bool or as an array of at most one element. Fields may be moved into a
+    /// nested struct. This code is also reported if two large protocols have too little in common to be
     /// compared.
     ///
     /// ```diff
@@ -102,8 +102,8 @@ kinds! {
     /// a value was removed or changed
     ///
     /// The values of an enum are sent; their names are not. Names matter only if documents are compiled
-    /// together: a definition that replaces another must keep the names of its members. A name that exists
-    /// in both versions must keep its value.
+    /// together: a later definition of an enum must keep the names of the members. A name that exists in
+    /// both versions must keep its value.
     ///
     /// ```diff
     /// -enum kind { ASK = 0, TELL = 1 };
@@ -118,10 +118,10 @@ kinds! {
     /// ```
     X504 Error ValueChanged { name: String, of: String, was: i32, is: i32, base: Span } =>
         both(format!("`{name}` of `{of}` changed from {was} to {is}"), *base);
-    /// A value without a member.
+    /// A value without a member in the new protocol.
     X504 Error ValueRemoved { name: String, of: String, value: i32, base: Span } =>
         both(format!("the value {value} (`{name}`) of `{of}` was removed"), *base);
-    /// A name that was replaced.
+    /// A renamed or removed member.
     X504 Error MemberRemoved { name: String, of: String, base: Span } =>
         both(format!("the member `{name}` of `{of}` was removed"), *base);
     /// A removed flag.
@@ -130,8 +130,8 @@ kinds! {
         .help("RFC 8178 forbids the removal of flags");
     /// a new value that does not select an arm
     ///
-    /// An old peer cannot distinguish the value from a malformed message. Only a value that selects the
-    /// arm of a union announces an extension.
+    /// An old peer cannot distinguish the value from a malformed message. It recognizes an extension only by
+    /// a value that selects an arm of a union.
     ///
     /// ```diff
     /// -enum kind { ASK = 0 };
@@ -154,7 +154,8 @@ kinds! {
         .help("an old peer recognizes an extension only by a value that selects an arm of a union");
     /// a new value without an arm
     ///
-    /// Each new value that selects an arm needs an arm, which may be `void`.
+    /// In a union without a default arm, each new value of the discriminant needs an arm, which may be
+    /// `void`.
     ///
     /// ```diff
     /// -enum kind { ASK = 0 };
@@ -180,8 +181,8 @@ kinds! {
         .help("add a `case` with the body of the message, or `void`");
     /// a new arm in a union with a default arm
     ///
-    /// The default arm covered the value, so an old peer expects a different body from the one that the new
-    /// peer sends. The same holds for a new value that the default arm would cover.
+    /// The default arm covered the value, so an old peer decodes the body of the default arm instead. A new
+    /// value of the discriminant that the default arm covers is also reported.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {
@@ -290,9 +291,9 @@ kinds! {
         both(format!("`{name}` changed from {was} to {is}"), *base).label("the new value");
     /// two flags share a bit
     ///
-    /// The flags of one word are the members of an enum that no message contains, or constants whose names
-    /// have the same prefix up to `FLAG`. A new flag needs an unused bit, or several unused bits if its
-    /// name contains `FLAG`.
+    /// The flags of one word are the members of an enum that no message contains, or constants that share a
+    /// name prefix up to `FLAG`. A new flag needs an unused bit, or several unused bits if its name contains
+    /// `FLAG`.
     ///
     /// ```diff
     ///  const HELLO_FLAG_FAST = 1;
@@ -337,8 +338,9 @@ kinds! {
     };
     /// a procedure is new
     ///
-    /// RFC 8178 (`--rules 8178`) allows no new procedures, since COMPOUND carries every operation: add an
-    /// operation instead. Under the other rules, a new procedure is an extension.
+    /// With `--rules 8178`, a program may have no new versions or procedures, since COMPOUND carries every
+    /// operation: add an operation instead. Under the other rules, new versions and procedures are
+    /// extensions.
     ///
     /// ```diff 8178
     ///  program GREETER {
@@ -358,7 +360,7 @@ kinds! {
     ///  };
     /// ```
     X514 Error NewNumber { part: Part, name: String } =>
-        text(format!("the {} `{name}` is new: RFC 8178 allows no new procedures", part.name()))
+        text(format!("the {} `{name}` is new, which RFC 8178 does not allow", part.name()))
         .label("not in the base")
         .help("add an operation: a value of the enum of operations, with its arms");
     }
@@ -432,9 +434,9 @@ impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Gap::Omitted(found) => f.write_str(&found.text().message),
-            Gap::Type => f.write_str("no readable definition of the new protocol has its name or layout"),
+            Gap::Type => f.write_str("no valid definition of the new protocol has this name or layout"),
             Gap::Number(part) => {
-                write!(f, "no readable {} of the new protocol has its number", part.name())
+                write!(f, "no valid {} of the new protocol has this number", part.name())
             }
         }
     }

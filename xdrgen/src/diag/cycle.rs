@@ -7,7 +7,7 @@ kinds! {
     Cycle CycleKind {
     /// an infinitely large type
     ///
-    /// A type that contains itself in place, directly or through others, is infinitely large.
+    /// A type that always contains itself in place, directly or through other types, is infinitely large.
     ///
     /// ```xdr
     /// struct entry { int id; entry next; };
@@ -41,8 +41,8 @@ kinds! {
         .help("make one of the typedefs name another type, or put a struct in between");
     /// definitions are nested too deeply
     ///
-    /// rustc cannot compile definitions that are nested more than 100 levels deep. The example has 101
-    /// typedefs.
+    /// Definitions may nest at most 100 levels deep, since rustc's default recursion limit is 128. The
+    /// example has 102 typedefs.
     ///
     /// ```xdr
     /// typedef int t0; typedef t0 t1; typedef t1 t2; typedef t2 t3; typedef t3 t4;
@@ -76,7 +76,7 @@ kinds! {
     X225 Error TooDeep { name: String, max: usize, deepest: usize } =>
         text(format!("`{name}` nests more than {max} definitions deep"))
         .label(format!("the deepest type of this run is {deepest} definitions deep"))
-        .help("rustc cannot compile it: remove typedefs that only rename another type");
+        .help("rustc limits the nesting of types: remove typedefs that only rename another type");
     }
 }
 

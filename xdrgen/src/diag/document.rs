@@ -20,7 +20,7 @@ kinds! {
     /// ```
     ///
     /// In RFC text, write `///` before each line of XDR, or indent complete definitions as RFCs do. A
-    /// file named `.x` consists of XDR only.
+    /// file with the extension `.x` consists of XDR only.
     ///
     /// ```text
     /// 1. Introduction
@@ -29,7 +29,7 @@ kinds! {
     /// ```
     X001 Warning NoDefinition => text("no definition was found in this document")
         .label("no definition from here to the end")
-        .help("put definitions after `///`, in indented text of an RFC, or in a file named `.x`");
+        .help("put definitions after `///`, in indented text of an RFC, or in a file with the extension `.x`");
     /// the lines after `///` are not XDR
     ///
     /// None of the lines that a published document marks with `///` begins a definition. RFC 7532 marks a
@@ -51,16 +51,16 @@ kinds! {
     /// ```
     X002 Error NoXdr => text("the lines after `///` are not XDR")
         .label("no definition begins here or later")
-        .help("there is nothing to compile in this document; compile the one that defines the protocol");
+        .help("compile the document that defines the protocol instead");
     /// a definition without a mark is omitted
     ///
-    /// If some lines of a document have `///`, all others are prose, which often repeats definitions.
-    /// This definition occurs nowhere else. This is a warning. Published RFCs quote one another, so they
-    /// get no such warning.
+    /// If some lines of a document have `///`, all other lines are prose, which often repeats definitions.
+    /// The name of this definition does not occur in the marked lines. This is a warning. Published RFCs
+    /// quote one another, so they get no such warning.
     ///
-    /// An unmarked line is an error if it is between the marked lines of one body and reads as a part of
-    /// it. Without the line, messages would have another layout. In a published RFC this is a warning, and
-    /// the line stays prose.
+    /// An unmarked line is an error if it is between the marked lines of one body and can be a part of the
+    /// body. Without the line, messages would have another layout. In a published RFC this is a warning,
+    /// and the line stays prose.
     ///
     /// ```text
     ///    /// const VERSION = 3;
@@ -79,20 +79,20 @@ kinds! {
     /// ```
     X003 Warning Unmarked { name: String } => text(format!("`{name}` is defined without `///` and omitted"))
         .label("prose, since other lines are marked with `///`")
-        .help("write `///` before each of its lines, if it belongs to the protocol");
+        .help("if the definition belongs to the protocol, write `///` before each of its lines");
     /// An unmarked line inside a body.
     X003 Error UnmarkedLine => text("missing `///` before a line inside a body")
         .label("prose, since the lines around it are marked with `///`")
-        .help("write `///` before it, or move it out of the body");
+        .help("write `///` before the line, or move the line out of the body");
     /// an included file cannot be read
     ///
     /// The path in `#include "file.x"` is relative to the including document. `#include <file.x>`,
     /// `%#include` and C files (`.h`, `.c`, `.cc`, `.cpp`, `.hpp`) are ignored. A missing file is an
-    /// error if the documents use an undefined name, which the file may define; otherwise it is a
-    /// warning.
+    /// error if the including document uses an undefined name, which the file may define; otherwise it is
+    /// a warning.
     ///
     /// An included file must be a regular UTF-8 file of at most 16 MiB. A run includes at most 1000 files
-    /// and 64 MiB. Exceeding one of these limits is an error.
+    /// and 64 MiB. A violation of one of these rules is an error.
     ///
     /// ```xdr file
     /// #include "types.x"

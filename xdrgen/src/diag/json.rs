@@ -46,22 +46,22 @@ pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(|found| line(&Line::Finding(finding(found, &found.text(), sources)))).collect()
 }
 
-/// Renders the last line: `kind` is `"summary"`, followed by the numbers of `errors` and `warnings`, and
-/// how many of them are `hidden` because there are too many.
+/// Renders the line after the findings. `kind` is `"summary"`, followed by the numbers of `errors`,
+/// `warnings` and `hidden` findings. Hidden findings exceed the limit of the output.
 #[must_use]
 pub fn json_summary(count: Count, hidden: usize) -> String {
     line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
 }
 
-/// Renders the only line of a run that could not start or finish: `kind` is `"failure"`, followed by
-/// `message` and, if a file could not be read or written, `file`.
+/// Renders the last line of a run that could not start or finish. `kind` is `"failure"`, followed by `file`
+/// and `message`. `file` is null unless a file could not be read or written.
 #[must_use]
 pub fn json_failure(file: Option<&str>, message: &str) -> String {
     line(&Line::Failure { file, message })
 }
 
 fn line(line: &Line<'_>) -> String {
-    // Serialization fails only for maps with keys that are not strings, and there are none.
+    // Serialization fails only for maps with keys that are not strings, and a line contains no map.
     serde_json::to_string(line).map_or_else(|_| String::new(), |text| text + "\n")
 }
 

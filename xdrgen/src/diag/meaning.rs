@@ -10,15 +10,15 @@ kinds! {
     Meaning MeaningKind {
     /// no type has this name
     ///
-    /// No document of the run defines the type, and it is not a predefined name (such as `uint32_t`).
-    /// Only the first use is reported.
+    /// No document of the run defines the type, and its name is not predefined (such as `uint32_t`). Only
+    /// the first use is reported.
     ///
     /// ```xdr
     /// struct nfs_fh { opaque data<64>; };
     /// struct args { nfs_hf object; };
     /// ```
     ///
-    /// Correct the name, or compile the document that defines it in the same run (`rpcrdma-xdrgen check one.x
+    /// Correct the name, or compile the defining document in the same run (`rpcrdma-xdrgen check one.x
     /// other.x`). If the type exists in Rust, use `--extern nfs_hf=crate::Handle`.
     ///
     /// ```xdr
@@ -30,10 +30,10 @@ kinds! {
     ///
     /// Types and constants share one name space (RFC 4506 section 6.4), across all documents of a run.
     /// The names of programs, versions and procedures are separate. An equal definition is not an error,
-    /// but may cause warning X218. A definition in a later document may extend an enum or a union of an
-    /// earlier document by the rules of `rpcrdma-xdrgen compat` (chapter X5); it replaces the earlier
+    /// but may cause warning X218. By the rules of `rpcrdma-xdrgen compat` (chapter X5), a later document may
+    /// extend an enum or a union of an earlier document. The later definition then replaces the earlier
     /// definition. A published document may define a type again, as an excerpt or with an erratum. Then the
-    /// last complete definition without undefined names is used, with a warning at the others.
+    /// last complete definition without undefined names is used, and the other definitions cause warnings.
     ///
     /// ```xdr
     /// struct point { int x; };
@@ -56,11 +56,11 @@ kinds! {
             }
         })
     };
-    /// In a published document.
+    /// A redefinition in a published document.
     X201 Warning Superseded { name: String, by: Span } => text(format!("`{name}` has two different definitions"))
-        .label("left out")
+        .label("omitted")
         .and(*by, "this definition is used")
-        .help("if a published document has several definitions, the last complete and valid one is used");
+        .help("if a published document defines a name again, the last complete and valid definition is used");
     /// A redefinition in a later document that breaks the rules for extensions.
     X201 Error NoExtension { breach: Box<BreachKind> } => {
         let text = breach.text();
@@ -86,7 +86,7 @@ kinds! {
     X202 Error NoValue { name: Unresolved } => unresolved(name);
     /// a constant depends on itself
     ///
-    /// Each of these constants is defined by the name of another, and none by a number.
+    /// The definitions of the constants form a cycle, so none of the constants has a value.
     ///
     /// ```xdr
     /// const A = B;
@@ -103,8 +103,7 @@ kinds! {
         .help("give one of the constants a number");
     /// a constant does not fit in 64 bits
     ///
-    /// A `#define` may have any number as its value; if the name is used as a constant, the number must
-    /// fit 64 bits.
+    /// A `#define` with a number as its value defines a constant, and the number must fit in 64 bits.
     ///
     /// ```xdr
     /// #define HUGE 18446744073709551616
@@ -146,7 +145,7 @@ kinds! {
     /// two members of an enum have the same value
     ///
     /// This is a warning, since some protocols have two names for a value. In Rust, the later name is a
-    /// constant that equals the first.
+    /// constant that equals the earlier name.
     ///
     /// ```xdr
     /// enum colour { RED = 1, GREEN = 2, BLUE = 2 };
@@ -159,12 +158,12 @@ kinds! {
         text(format!("`{first}` and `{second}` are both {value}"))
         .label("the same value again")
         .and(*place, "the first")
-        .help("in Rust, the later name is a constant that equals the first");
+        .help("in Rust, the later name is a constant that equals the earlier name");
     /// a member's name is taken
     ///
     /// The members of all enums, the constants and the types share one name space (RFC 4506 section 6.4).
-    /// Used as a constant, the name refers to the first definition. This is a warning, because published
-    /// RFCs contain such names.
+    /// Where a constant is required, the name refers to the first definition. This is a warning, because
+    /// published RFCs contain such names.
     ///
     /// ```xdr
     /// enum answer { OK = 0, FAILED = 1 };
@@ -209,7 +208,7 @@ kinds! {
     /// struct point { int x; int y; };
     /// ```
     X210 Error SecondField { name: String, first: Span } => second("fields", name, *first);
-    /// Arguments of a procedure become fields.
+    /// Two arguments of a procedure with the same name.
     X210 Error SecondArgument { name: String, first: Span } => second("arguments", name, *first);
     /// the value of a Rust constant is unknown
     ///
@@ -250,9 +249,8 @@ kinds! {
         .help("define the type before the program and name it here");
     /// a definition is repeated
     ///
-    /// The two definitions differ only in comments and layout. One may be a copy that was not edited.
-    /// This is a warning. It is not given for published documents or for definitions in different
-    /// documents.
+    /// The two definitions have the same meaning, so one of them may be an unedited copy. This is a warning.
+    /// Published documents, `#define` lines and definitions in different documents get no such warning.
     ///
     /// ```xdr
     /// struct point { int x; int y; };
@@ -265,7 +263,7 @@ kinds! {
     /// ```
     X218 Warning Repeated { name: String, first: Span } =>
         again(text(format!("`{name}` has two equal definitions")), *first)
-        .help("remove one of them, or rename it if it is an unedited copy");
+        .help("remove one of the definitions, or rename an unedited copy");
     /// a bound is out of range
     ///
     /// Lengths and bounds range from 0 to 2^32-1.
@@ -391,9 +389,9 @@ kinds! {
         .label("programs, versions and procedures have unsigned 32-bit numbers");
     /// an addition to an undefined type
     ///
-    /// A published document may add members to an enum, or arms to a union, of another document. RFC 8276
-    /// writes the additions into a comment, after a comment that contains `to be added to` and a name. No
-    /// document of the run defines this name. This is a warning: the additions are omitted.
+    /// A published document may add members to an enum, or arms to a union, of another document. In RFC
+    /// 8276, a comment with `to be added to` and a name precedes a comment with the additions. No document
+    /// of the run defines this name. This is a warning: the additions are omitted.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -451,13 +449,13 @@ kinds! {
         text(format!("the added lines are not valid in `{name}`"))
         .label("an enum accepts members, and a union accepts arms")
         .and(*base, "defined here");
-    /// A member whose name exists.
+    /// An added member with an existing name.
     X241 Error AddedMember { name: String, first: Span } =>
         conflict(format!("`{name}` already exists with another value"), *first);
-    /// A member whose number exists.
+    /// An added member with an existing number.
     X241 Error AddedNumber { name: String, number: i128, other: String, first: Span } =>
         conflict(format!("`{other}` and `{name}` would both be {number}"), *first);
-    /// An arm whose label exists.
+    /// An added arm with an existing label.
     X241 Error AddedArm { label: String, first: Span } => conflict(format!("an arm for {label} already exists"), *first);
     /// A second default arm.
     X241 Error AddedDefault { first: Span } => conflict("a default arm already exists".to_owned(), *first);
@@ -556,7 +554,8 @@ fn advice(of: &Unresolved) -> Option<String> {
             of.name
         ),
         (Reason::Unknown, Space::Value) => {
-            "define it with `const`, or compile this document together with the one that does".to_owned()
+            "define the name with `const`, or compile this document together with the defining document"
+                .to_owned()
         }
     })
 }

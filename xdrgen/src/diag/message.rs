@@ -140,9 +140,10 @@ kinds! {
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// an impossible bound
     ///
-    /// The bound is for the largest result, but even the smallest result is larger, or an eligible item
-    /// would always be empty. A void result needs no bound. Counts and positions in XDR have 32 bits, so a
-    /// bound is at most 4294967295. If the types of a result allow more, its reply needs a smaller bound.
+    /// The bound must cover the largest result, but even the smallest result exceeds the bound, or an
+    /// eligible item would always be empty. A void result needs no bound. Counts and positions in an XDR
+    /// stream have 32 bits, so a bound is at most 4294967295. If the types of a result allow more bytes, the
+    /// reply needs a smaller bound.
     ///
     /// ```toml
     /// [[binding]]
@@ -178,13 +179,13 @@ kinds! {
     /// A bound that exceeds the maximum length.
     X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("a reply of `{procedure}` cannot have {bytes} bytes"))
         .label("too large")
-        .help("counts and positions in XDR have 32 bits: the largest bound is 4294967295");
-    /// A result whose types allow more than a chunk.
+        .help("counts and positions in an XDR stream have 32 bits: the largest bound is 4294967295");
+    /// Results with types that allow more bytes than the longest chunk.
     X321 Error LongResult { procedures: Excerpt<String>, bytes: u64 } => {
         let first = procedures.first.first().map_or("", String::as_str);
         let names = procedures.shown(|name| format!("`{name}`"));
         text(format!("the reply of {names} can have {bytes} bytes, and a chunk has at most 4294967295"))
-            .label("each such call fails: counts and positions in XDR have 32 bits")
+            .label("each such call fails: counts and positions in an XDR stream have 32 bits")
             .help(format!("lower the bounds in the document, or bound the reply below `[binding.reply.\"{first}\"]`"))
     };
     /// an unbounded reply
@@ -221,10 +222,10 @@ kinds! {
     };
     /// a call is longer than servers accept
     ///
-    /// A server accepts the longest calls of its programs, up to half of its memory budget. By default, the
-    /// Read chunks of one call may contain 24 MiB (25165824 bytes). A longer call is rejected, although it
-    /// respects the bounds of its types. This is a warning, since a server may have a larger budget
-    /// (`rpcrdma_runtime::Limits::max_memory`).
+    /// A server accepts the longest calls that its programs allow, up to half of its memory budget. By
+    /// default, the Read chunks of one call may contain up to 24 MiB (25165824 bytes). A longer call is
+    /// rejected, although it respects the bounds of its types. This is a warning, since a server may have a
+    /// larger budget (`rpcrdma_runtime::Limits::max_memory`).
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
     ///
@@ -250,8 +251,8 @@ kinds! {
     /// a result can be longer than its bound
     ///
     /// The client offers as much memory for a reply as the bound states. This bound is the same for every
-    /// call, and smaller than the bound of the type: a server may return a longer result, and that call
-    /// fails. This is a warning, since the protocol may limit results in a way that the XDR does not state.
+    /// call, and smaller than the bound of the type. If a server returns a longer result, the call fails.
+    /// This is a warning, since the protocol may limit results in a way that the XDR does not state.
     ///
     /// ```toml
     /// [[binding]]
@@ -263,9 +264,9 @@ kinds! {
     /// whole = 65536
     /// ```
     ///
-    /// Omit the bound if the type has one, or write a bound that is at least as large. The result of `GET`
-    /// also contains a status and the length of the data. A bound that depends on the arguments may be
-    /// smaller.
+    /// Omit the bound if the type has a bound, or write a bound that is at least as large. The result of
+    /// `GET` also contains a status and the length of the data. A bound that depends on the arguments may
+    /// be smaller.
     ///
     /// ```toml
     /// [[binding]]
@@ -285,9 +286,9 @@ kinds! {
     /// a result can hold more eligible items than a call offers Write chunks
     ///
     /// A client offers at most 16 Write chunks with a call, each as large as the largest eligible item. If a
-    /// result holds more items, the others stay in the reply, and the client also offers a Reply chunk for
-    /// the complete result. This is a warning: such calls work, but each registers memory for the result
-    /// twice, and not all items are placed directly.
+    /// result contains more items, the remaining items stay in the reply, and the client also offers a Reply
+    /// chunk for the complete result. This is a warning: such calls work, but each registers memory for the
+    /// result twice, and not all items are placed directly.
     ///
     /// ```toml
     /// [[binding]]
@@ -311,7 +312,7 @@ kinds! {
             "a result of {} can contain {items} eligible items, more than the {chunks} Write chunks of a call",
             procedures.shown(|name| format!("`{name}`"))
         ))
-        .label("the other items stay in the reply, for which each call also offers memory")
+        .label("the remaining items stay in the reply, and each call also offers memory for the whole result")
         .help("lower the number of items in the document, or name none of them in `eligible`")
     };
     }

@@ -50,7 +50,7 @@ kinds! {
     ///
     /// A name begins with a letter and consists of letters, digits, `-` and `_`. It differs from the names of
     /// the packages that the generated crate depends on, such as `rpcrdma-runtime`. A title is one line
-    /// without quotes and backslashes. The directory in `--runtime-path` is one line without apostrophes.
+    /// without `"` or `\`. The directory in `--runtime-path` is one line without apostrophes.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate 9p --output 9p
@@ -60,10 +60,10 @@ kinds! {
     /// rpcrdma-xdrgen generate store.x --crate nine-p --output nine-p
     /// ```
     X402 Error NoTitle => text("invalid title for a manifest")
-        .help("a title is one line without quotes and backslashes");
+        .help("a title is one line without `\"` or `\\`");
     /// A name that cargo rejects.
     X402 Error NoPackage => text("invalid package name")
-        .help("a package name consists of letters, digits, `-` and `_`");
+        .help("a package name begins with a letter and consists of letters, digits, `-` and `_`");
     /// The name of a package that the generated crate depends on.
     X402 Error DependencyName { name: String } => text(format!("the generated crate depends on `{name}`"))
         .help("choose another name for the generated crate");
@@ -71,7 +71,7 @@ kinds! {
     X402 Error NoDirectory => text("invalid runtime directory for a manifest");
     /// borrowed types cannot have this derive
     ///
-    /// `serde` and `arbitrary` create values without a message, so there is no memory to borrow from.
+    /// `serde` and `arbitrary` create values without a message, so the values have no memory to borrow from.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --data borrowed --derive serde
@@ -81,6 +81,6 @@ kinds! {
     /// rpcrdma-xdrgen generate store.x --data bytes --derive serde
     /// ```
     X403 Error BorrowedDerive { derive: String } => text(format!("borrowed output cannot derive `{derive}`"))
-        .help("use `bytes` output, whose values own their data");
+        .help("use `bytes` output: its values own their data");
     }
 }

@@ -1,4 +1,4 @@
-//! The page of each code, taken from the comments on the kinds. `DIAGNOSTICS.md` has a section for each.
+//! The page of each code, taken from the comments on the kinds. `DIAGNOSTICS.md` contains all pages.
 
 use super::CHAPTERS;
 
@@ -40,7 +40,7 @@ pub fn chapters() -> String {
     all.trim_end().to_owned() + "\n"
 }
 
-/// Returns the text of a comment, whose lines begin with a space.
+/// Returns the text of a doc comment without the space at the start of each line.
 fn plain(comment: &str) -> String {
     let lines = comment.lines().map(|line| line.strip_prefix(' ').unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n")

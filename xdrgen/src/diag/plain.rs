@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Diagnostic, Label, Text};
 use crate::source::{Source, Sources};
 
-/// Renders findings as plain text in the given order, separated by blank lines. Each has the position and
-/// the message, the lines of the documents with the labels below them, and the help.
+/// Renders findings as plain text in the given order, separated by blank lines. Each finding has its
+/// position and message, the lines of the documents with the labels below them, and the help.
 #[must_use]
 pub fn plain(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     let texts: Vec<String> = diagnostics.iter().map(|found| finding(found, sources)).collect();
@@ -109,13 +109,13 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Replaces characters that move a terminal's cursor.
+/// Replaces tabs and other control characters, which could move a terminal's cursor.
 fn printable(text: &str) -> String {
     let text = text.replace('\t', "    ");
     text.replace(char::is_control, "\u{fffd}")
 }
 
-/// Returns the span of a label in the text. A span over several lines ends with its first line.
+/// Returns the range of a label in the text, limited to one line and to [`SIDE`] bytes.
 pub(super) fn range(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
     let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);

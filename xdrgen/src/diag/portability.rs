@@ -23,7 +23,7 @@ kinds! {
         .help("remove the name");
     /// a `,` after the last member
     ///
-    /// C and rpcgen accept it, but RFC 4506 does not. This is a warning.
+    /// C and rpcgen accept a trailing `,`, but RFC 4506 does not allow it. This is a warning.
     ///
     /// ```xdr
     /// enum colour { RED, GREEN, };
@@ -52,7 +52,8 @@ kinds! {
         .help("the constant is omitted");
     /// a string without `<>`
     ///
-    /// rpcgen accepts it in some positions, but RFC 4506 does not. This is a warning.
+    /// rpcgen accepts a string without `<>` in some positions, but RFC 4506 does not allow it. This is a
+    /// warning.
     ///
     /// ```xdr
     /// struct file {
@@ -88,8 +89,8 @@ kinds! {
         .help("write text as `string name<>`, and bytes as `opaque name<>`");
     /// a case after the default arm
     ///
-    /// rpcgen accepts it, but RFC 4506 requires the default arm to be last. The meaning is the same. This
-    /// is a warning.
+    /// rpcgen accepts this order, but RFC 4506 requires the default arm to be last. The order does not
+    /// change the meaning. This is a warning.
     ///
     /// ```xdr
     /// union answer switch (int status) {
@@ -115,9 +116,9 @@ kinds! {
     /// a nonportable construct
     ///
     /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case,
-    /// characters as numbers, arrays as arguments or results of procedures, unions over a `char`, a
-    /// `short` or a `hyper`, and `long long`. The encoding is that of these compilers: a `char` or a
-    /// `short` is sent as an `int`, a `long long` as a `hyper`. This is a warning.
+    /// characters as numbers, `long long`, and arrays as arguments or results of procedures. They also
+    /// accept unions over a `char`, a `short` or a `hyper`. The encoding is that of these compilers: a
+    /// `char` or a `short` is sent as an `int`, a `long long` as a `hyper`. This is a warning.
     ///
     /// ```xdr
     /// union answer switch (bool known) {
@@ -153,7 +154,7 @@ kinds! {
     }
 }
 
-/// Returns the text for a construct that only some compilers accept, with its form in the RFCs' grammar.
+/// Returns the text for a construct that only some compilers accept. The help is `instead`.
 fn portability(what: &str, instead: &str) -> Text {
     text(format!("not every compiler accepts {what}")).label("not in RFC 4506 or RFC 5531").help(instead)
 }

@@ -7,10 +7,14 @@ kinds! {
     Preprocessor PreprocessorKind {
     /// invalid preprocessor condition
     ///
-    /// This warning has four causes. An `#else` or `#endif` has no `#if`. An `#elif` or a second `#else`
-    /// follows the `#else`; its branch is omitted. A condition does not consist of `defined(NAME)`, names,
-    /// numbers and C's operators; the condition counts as true. A condition tests a name that only an
-    /// included file defines, but a `#define` applies only to its own document.
+    /// This warning has four causes:
+    ///
+    /// - An `#elif`, `#else` or `#endif` has no `#if`.
+    /// - An `#elif` or a second `#else` follows the `#else`. The text of that branch is omitted.
+    /// - A condition does not consist of `defined(NAME)`, names, numbers and C's operators. The condition
+    ///   counts as true.
+    /// - A condition tests a name that only an included file defines, but a `#define` applies only to its
+    ///   own document.
     ///
     /// ```xdr
     /// const A = 1;
@@ -22,21 +26,21 @@ kinds! {
     /// const A = 1;
     /// #endif
     /// ```
-    X105 Warning ElseWithoutIf => text("an `#else` without its `#if`").help("remove it");
-    /// An `#endif` alone.
+    X105 Warning ElseWithoutIf => text("an `#else` or `#elif` without its `#if`").help("remove it");
+    /// An `#endif` without an `#if`.
     X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
     /// A branch after the `#else`.
     X105 Warning BranchAfterElse { is_else: bool } => text(match is_else {
             true => "a second `#else` for one `#if`",
             false => "an `#elif` after its `#else`",
         })
-        .help("the text after it is omitted: `#else` is the last branch");
+        .help("the text of this branch is omitted: `#else` is the last branch");
     /// An unsupported condition.
     X105 Warning OddCondition => text("unsupported condition: assumed to be true")
         .help("write the condition with `defined(NAME)`, numbers, and the operators of C");
     /// A condition on a name of an included file.
     X105 Warning UnseenDefine { name: String, defined: Span } =>
-        text("a condition does not see the `#define` of an included file")
+        text("a condition tests a name that only an included file defines")
         .label(format!("`{name}` is not defined here"))
         .and(*defined, "defined here")
         .help(format!("try `-D {name}`"));
@@ -58,8 +62,8 @@ kinds! {
     X106 Error OpenCondition => text("a condition is never closed").label("begins here").help("end it with `#endif`");
     /// an unknown pragma
     ///
-    /// The XDR compiler of Linux accepts `pragma` lines. Lines about its C code are skipped. An unknown
-    /// line may have another purpose, so it causes a warning and is omitted.
+    /// The XDR compiler of Linux accepts `pragma` lines. Known lines affect only its C code and are skipped.
+    /// An unknown line may have another purpose, so it causes a warning and is omitted.
     ///
     /// ```xdr
     /// pragma small_endian;
@@ -76,9 +80,9 @@ kinds! {
     X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is omitted").help("end it with `;`");
     /// a macro cannot be expanded
     ///
-    /// The macro has a different number of parameters, or a limit is exceeded. Macros nest at most 64
-    /// levels deep, and all macros of a document expand to at most 262144 tokens. `##` creates at most
-    /// 16384 tokens, each of at most 1024 bytes.
+    /// The use of the macro has the wrong number of arguments or no `)`, or a limit is exceeded. Macros nest
+    /// at most 64 levels deep, and the expansion of a document's macros processes at most 262144 tokens.
+    /// `##` creates at most 16384 tokens, each of at most 1024 bytes.
     ///
     /// ```xdr
     /// #define FIELD(type, name) type name;
@@ -105,7 +109,7 @@ kinds! {
 pub(crate) enum Fault {
     /// Macros nest more than this number of levels deep.
     TooDeep(usize),
-    /// Macros expand to more than this number of tokens.
+    /// The expansion of macros processes more than this number of tokens.
     TooLong(usize),
     /// `##` creates more than this number of tokens.
     TooManyPasted(usize),
@@ -126,15 +130,15 @@ impl Fault {
                 (format!("`{name}` expands more than {max} levels deep"), "write out the inner macros")
             }
             Fault::TooLong(max) => (
-                format!("macros expand to more than {max} tokens"),
+                format!("the expansion of macros processes more than {max} tokens"),
                 "this macro and those after it are not expanded",
             ),
             Fault::TooManyPasted(max) => {
-                (format!("`##` produces more than {max} tokens"), "write out the names that it produces")
+                (format!("`##` produces more than {max} tokens"), "write out the names that `##` produces")
             }
             Fault::LongToken(max) => (
                 format!("`##` produces a token of more than {max} bytes in the expansion of `{name}`"),
-                "write out the name that it produces",
+                "write out the name that `##` produces",
             ),
             Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),
             Fault::Count { expected, found } => (

@@ -30,7 +30,8 @@ fn group<'a>(found: &Diagnostic, text: &'a Text, sources: &'a Sources) -> Group<
     group
 }
 
-/// Returns excerpts with the spans, the primary one first. Nearby spans in one document share an excerpt.
+/// Returns the excerpts of the documents that contain the spans, with the document of the primary span
+/// first. Nearby spans in one document share an excerpt.
 fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     let mut documents: Vec<SourceId> = vec![found.primary.span.source];
     for label in &found.related {
@@ -54,7 +55,7 @@ struct Place<'a> {
     range: Range<usize>,
 }
 
-/// Maximum distance in bytes between two spans of one excerpt, which limits the cost in long documents.
+/// Maximum distance in bytes between neighboring spans of one excerpt.
 const NEAR: usize = 4096;
 
 /// Returns the spans in a document, grouped by proximity.
@@ -101,7 +102,7 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
         group.iter().map(|place| within(place.range.start)..within(place.range.end)).collect();
     let mut snippet = Snippet::source(shown).line_start(line);
     if begin.is_none() && from > 0 {
-        // The excerpt does not begin at the start of its line, so the column is printed next to it.
+        // The excerpt does not begin at the start of its line, so the column is printed as well.
         let shown = group.iter().find(|place| place.kind == AnnotationKind::Primary).or(group.first());
         let at = source.line_column(narrow(shown.map_or(first, |place| place.range.start)));
         let origin = Origin::path(name).line(at.line as usize).char_column(at.column as usize);

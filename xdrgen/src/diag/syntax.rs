@@ -43,8 +43,8 @@ kinds! {
     X101 Error OpenComment => text("a comment is never closed").label("begins here").help("end it with `*/`");
     /// invalid number
     ///
-    /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is
-    /// octal and may contain only the digits 0 to 7.
+    /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 but not
+    /// with 0x is octal and may contain only the digits 0 to 7.
     ///
     /// ```xdr
     /// const MONTH = 08;
@@ -87,7 +87,7 @@ kinds! {
     X104 Warning NestedComment { outer: Span, hides: Option<Option<String>> } => {
         let question = "is the `*/` of the first comment missing? the comment ends here and contains";
         text("a comment begins inside a comment")
-            .label("this has no meaning here")
+            .label("`/*` has no meaning inside a comment")
             .and(*outer, "the comment begins here")
             .help(match hides {
                 Some(Some(name)) => format!("{question} the definition of `{name}`"),
@@ -95,7 +95,7 @@ kinds! {
                 None => "a comment ends at the first `*/`, even if it contains `/*`".to_owned(),
             })
     };
-    /// In the additions of a published document.
+    /// A comment inside the additions of a published document.
     X104 Warning CommentInAddition { outer: Span } => text("a comment begins inside a comment")
         .label("comments do not nest: the first `*/` ends both")
         .and(*outer, "the comment begins here")
@@ -160,7 +160,7 @@ kinds! {
     X112 Error NoOpenBrace => text("a `{` is missing")
         .label("expected `{` here")
         .help("write a body between `{` and `}`");
-    /// A body is open.
+    /// A body without its `}`.
     X112 Error NoCloseBrace { open: Option<Span>, of: Open } => {
         let text = text("a `}` is missing").label("expected `}` here").help(match of {
             Open::Namespace => "close the namespace with `}`",
@@ -171,7 +171,8 @@ kinds! {
     };
     /// a misspelled keyword
     ///
-    /// The word differs in one letter from a keyword that is valid here. Keywords are in lower case.
+    /// The word differs from a keyword that is valid here by one letter, by two swapped letters, or only in
+    /// case. Keywords are in lower case.
     ///
     /// ```xdr
     /// strcut point {
@@ -185,7 +186,7 @@ kinds! {
     /// };
     /// ```
     X113 Error Misspelt { word: String, meant: &'static str } => text(format!("{} is not a keyword", quoted(word)))
-        .label("misspelt?")
+        .label("misspelled?")
         .help(format!("a similar keyword exists: `{meant}`"));
     /// a keyword used as a name
     ///
@@ -238,7 +239,7 @@ kinds! {
     X115 Error TooDeep { max: u8 } => text(format!("more than {max} nested bodies"))
         .label("this body is too deep")
         .help("define inner bodies separately");
-    /// Namespaces whose qualified name is too long.
+    /// A namespace with a qualified name that is too long.
     X115 Error LongPath { max: usize } => text(format!("the qualified name of a namespace has more than {max} bytes"))
         .label("including this name")
         .help("nest fewer namespaces, or shorten their names");
@@ -273,7 +274,7 @@ kinds! {
     X116 Error SecondDeclaration => text("an arm has several declarations")
         .label("the second declaration")
         .help("put both into a `struct { ... } name;`");
-    /// In a published document.
+    /// Several declarations in an arm of a published document.
     X116 Warning SeveralDeclarations => text("an arm has several declarations")
         .label("the second declaration")
         .help("a published document cannot be corrected: the declarations are read as one struct");
@@ -293,7 +294,7 @@ kinds! {
         .help("an enum has at least one member");
     /// a union has several default arms
     ///
-    /// The default arm covers all values without an arm, so a second one would never be selected.
+    /// The default arm covers all values without an arm, so a second default arm would never be selected.
     ///
     /// ```xdr
     /// union answer switch (int status) {
@@ -320,8 +321,8 @@ kinds! {
     /// a missing `,`
     ///
     /// A `,` separates the members of an enum, and the arguments of a procedure. An argument may have a
-    /// name (`bool known`), so a missing `,` before a type's name is only a warning: the type is read as
-    /// the argument's name.
+    /// name (`bool known`). A missing `,` before a type's name is therefore only a warning: the type's name
+    /// is read as the argument's name.
     ///
     /// ```xdr
     /// enum colour {
@@ -404,7 +405,8 @@ kinds! {
         .help("move it out, or remove its name");
     /// `opaque` without a name
     ///
-    /// Where a type name is required, as for an argument of a procedure, `opaque` cannot have a size.
+    /// `opaque` needs a size, which cannot be written where a type name is required, as for an argument of
+    /// a procedure.
     ///
     /// ```xdr
     /// program STORE {
@@ -473,7 +475,7 @@ kinds! {
     /// };
     /// ```
     ///
-    /// Only a constant has a value. The program sets the initial values of fields.
+    /// Only a constant has a value. The application sets the values of fields.
     ///
     /// ```xdr
     /// const ORIGIN = 0;
@@ -523,7 +525,8 @@ kinds! {
     /// };
     /// ```
     ///
-    /// Empty data needs no `*`: `<>` allows it. To distinguish missing text from empty text, define a type.
+    /// Empty data needs no `*`, since `<>` allows empty data. To distinguish missing text from empty text,
+    /// define a type.
     ///
     /// ```xdr
     /// typedef string name<>;
@@ -580,7 +583,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// The token at a position, `None` at the end of the text, and its neighbors.
+/// The token at a position and its neighbors. `word` is `None` at the end of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenContext {
     pub(crate) before: String,
@@ -594,7 +597,7 @@ impl TokenContext {
     }
 }
 
-/// The construct whose `}` is missing.
+/// The construct with the missing `}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
     Body,
@@ -602,7 +605,7 @@ pub(crate) enum Open {
     Program,
 }
 
-/// Quotes the first characters of a token. Escapes only invisible characters.
+/// Quotes the first characters of a token, and escapes invisible characters.
 fn quoted(word: &str) -> String {
     let mut short = String::new();
     for c in word.chars().take(40) {
@@ -621,7 +624,7 @@ fn malformed(number: &str) -> Text {
         && decimal.len() < number.len()
         && decimal.bytes().all(|b| b.is_ascii_digit())
     {
-        text.label("an octal number, by its first digit").help(format!(
+        text.label("octal, since the first digit is 0").help(format!(
             "a number that begins with `0` contains only the digits 0 to 7; write `{decimal}` for a decimal number"
         ))
     } else {
@@ -648,7 +651,7 @@ fn hint(expected: &Expected, near: &TokenContext) -> Option<&'static str> {
         (Field | Arm | Version | Procedure, ";") => {
             "remove the `;`, or write the `}` that is missing before it"
         }
-        (Definition, "}") => "no body is open here: remove it, or look for an extra `}` above",
+        (Definition, "}") => "no body is open here: remove the `}`, or look for an extra `}` above",
         (Definition, word) if is_keyword(word) => "declarations belong in bodies: `struct name { ... };`",
         (Definition, _) => {
             "a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"
@@ -657,13 +660,13 @@ fn hint(expected: &Expected, near: &TokenContext) -> Option<&'static str> {
             "a name consists of the letters `a` to `z` and `A` to `Z`, digits and `_`"
         }
         (Name, "[" | "<") => "the size follows the name: `int name[3]`",
-        (Value, "]") => "`[n]` has a number; `<>` is for any number",
-        (_, "break") => "an arm ends at its `;`: there is no `break`",
+        (Value, "]") => "`[n]` needs a number; `<>` allows any number of elements",
+        (_, "break") => "an arm ends at its `;`: XDR has no `break`",
         (Token(":"), ",") => "write `case 1: case 2:` for an arm with two labels",
         (MemberEnd, ";") => "a `,` separates the members of an enum",
         (Token(";"), ":") => "XDR has no bit fields",
         (Token(";"), _) if near.before == "}" => {
-            "the `}` before it closes a body: remove it, or write `;` after it"
+            "the previous `}` closes a body: remove it, or write `;` after it"
         }
         (Token(";"), ">") => "the `<` of a bound is missing",
         (Token(";"), "]") => "the `[` of a size is missing",

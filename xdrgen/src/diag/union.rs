@@ -73,8 +73,8 @@ kinds! {
         text(format!("`{of}` has no member `{name}`")).label(format!("interpreted as `{near}`"));
     /// a value has no arm
     ///
-    /// A union without a default arm has no arm for some values of its discriminant, so a message with such
-    /// a value cannot be decoded. This is a warning, since it may be intended.
+    /// A union over an enum or a bool has no default arm and lacks an arm for some values. A message with
+    /// such a value cannot be decoded. This is a warning, since it may be intended.
     ///
     /// ```xdr
     /// enum status { OK = 0, FAILED = 1 };
@@ -98,8 +98,8 @@ kinds! {
         .help("add the arms, or `default: void;`");
     /// not a valid discriminant
     ///
-    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). X137 is
-    /// about other integers.
+    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). X137 reports
+    /// other integer types.
     ///
     /// ```xdr
     /// union answer switch (float status) {
@@ -138,7 +138,7 @@ kinds! {
         let (of, help) = match of {
             Selector::Int | Selector::Enum(_) => ("an int", "an int has 32 bits"),
             Selector::Unsigned => ("an unsigned int", "an unsigned int has 32 bits and no sign"),
-            Selector::Hyper => ("a hyper", "a hyper has 64 bits, and is negative above 2^63-1"),
+            Selector::Hyper => ("a hyper", "a hyper has 64 bits and is at most 2^63-1"),
             Selector::UnsignedHyper => ("an unsigned hyper", "an unsigned hyper has no sign"),
             Selector::Bool => ("a bool", "a bool is TRUE or FALSE"),
         };

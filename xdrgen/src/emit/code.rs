@@ -1,14 +1,14 @@
 //! Rust source text, written line by line.
 //!
-//! A line is first written without breaks, and its possible breaks are recorded: brackets, commas, the
-//! dots of a chain of calls. If the line is too long, it is broken there in rustfmt's style.
+//! A line is first written without breaks, while its possible breaks are recorded: at brackets, commas,
+//! attributes, and the dots of a chain of calls. A line that is too long breaks there in rustfmt's style.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
 
 use crate::source::SourceId;
 
-/// Lines with more bytes are broken where possible. The margin does not count.
+/// Maximum length of a line in bytes, without the margin. Longer lines are broken where possible.
 const WIDTH: usize = 89;
 const INDENT: &str = "    ";
 
@@ -32,9 +32,9 @@ enum Break {
 pub(super) struct Used {
     /// Names of the runtime and of `alloc` without their paths.
     pub(super) imported: BTreeSet<&'static str>,
-    /// The document of the current module.
+    /// The document or namespace of the current module.
     pub(super) own: Option<SourceId>,
-    /// The names from the modules of other documents, by module.
+    /// The names from other modules, by module.
     pub(super) foreign: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -44,12 +44,13 @@ impl Used {
     }
 }
 
-/// A text whose last line may be incomplete.
+/// A text that may end with an incomplete line.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     out: String,
     indent: usize,
-    /// Levels of indentation that do not count towards the line length: those of a document's module.
+    /// Levels of indentation that do not count towards the line length: those of the module of a document or
+    /// namespace.
     margin: usize,
     /// The start of the current line in `out`, after the margin.
     line: usize,
@@ -58,7 +59,7 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// Continues a text of complete lines.
+    /// Returns code that continues a text of complete lines.
     pub(super) fn after(text: String) -> Self {
         Code { out: text, ..Code::default() }
     }
@@ -83,7 +84,7 @@ impl Code {
         (std::mem::take(&mut self.used), Code { margin: self.margin, ..Code::default() })
     }
 
-    /// Inserts lines and an empty line after them, unless there are no lines.
+    /// Inserts lines and an empty line after them. Inserts nothing if `lines` is empty.
     pub(super) fn insert(&mut self, at: usize, lines: Code) {
         if !lines.out.is_empty() {
             self.out.insert_str(at, &(lines.out + "\n"));
@@ -170,7 +171,7 @@ impl Code {
         self.indent -= levels;
     }
 
-    /// Writes the module of a document. Its lines break as in a separate file.
+    /// Writes the module of a document or namespace. The lines break as in a separate file.
     pub(super) fn module(&mut self, name: &str, body: impl FnOnce(&mut Code)) {
         self.line(["pub mod ", name, " {"]);
         self.margin += 1;
@@ -238,8 +239,8 @@ impl Code {
         self.end();
     }
 
-    /// Ends an arm of a `match`, whose body begins at `body`. A body that does not fit gets braces and
-    /// separate lines.
+    /// Ends an arm of a `match`. The body of the arm begins at `body`. A body that does not fit gets braces
+    /// and separate lines.
     pub(super) fn end_arm(&mut self, body: usize) {
         // The comma does not count towards the line length.
         if self.column() <= WIDTH {
@@ -295,7 +296,8 @@ impl Code {
         self.indent = outer;
     }
 
-    /// Writes a part. If it does not fit on the line, each part in the next brackets gets its own line.
+    /// Writes a part. If the text from an opening bracket onward does not fit on the line, each part in these
+    /// brackets gets its own line.
     fn brackets(&mut self, part: &[Piece<'_>], tail: usize) {
         let mut rest = part;
         while let Some((piece, after)) = rest.split_first() {
@@ -309,7 +311,7 @@ impl Code {
         }
     }
 
-    /// Writes the parts in brackets and their attributes, each on its own line.
+    /// Writes the parts between two brackets. Each part and each of its attributes gets its own line.
     fn list(&mut self, parts: &[Vec<Piece<'_>>], comma: bool) {
         self.indent += 1;
         for (index, part) in parts.iter().enumerate() {

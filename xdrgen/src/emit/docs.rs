@@ -18,7 +18,7 @@ impl<'c> Lines<'c> {
         self.with(|out| out.push_str(text));
     }
 
-    /// Adds an empty line, unless it would be the first.
+    /// Adds an empty line, unless it would be the first line.
     pub(super) fn part(&mut self) {
         if self.code.len() > self.begin {
             self.code.line(["///"]);
@@ -78,7 +78,8 @@ fn fenced(text: &str, lines: &mut Lines<'_>) {
     lines.push(&fence);
 }
 
-/// Writes text with `tab` in place of each tab, and without line endings, which are invalid in a comment.
+/// Writes text with `tab` in place of each tab. Also replaces each CR or LF with a space, since these
+/// characters would end the comment line.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);

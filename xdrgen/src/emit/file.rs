@@ -38,7 +38,7 @@ struct ManifestFile<'a> {
     runtime: &'a str,
 }
 
-/// Maximum length in bytes of a line in a header or a `use`, unless a single word is longer.
+/// Maximum length in bytes of a wrapped line in a header or a `use`, unless a single word is longer.
 const WIDTH: usize = 100;
 
 /// Renders a template. Writing to memory never fails.
@@ -52,8 +52,8 @@ pub(crate) struct Files<'e> {
 }
 
 impl Files<'_> {
-    /// Returns one file of items, for inclusion or as a module. Each of several documents is a module in
-    /// the file.
+    /// Returns one file of items, for inclusion or as a module. Each of several documents, and each
+    /// namespace, is a module in the file.
     pub(crate) fn module(&self) -> String {
         let mut code = self.file(&self.head.documents);
         if self.emitter.documents.is_empty() {
@@ -67,7 +67,7 @@ impl Files<'_> {
         code.finish()
     }
 
-    /// Declares the modules of documents, and returns a file for each.
+    /// Declares the modules of documents and namespaces, and returns a file for each module.
     fn modules(&self, code: &mut Code) -> Vec<(PathBuf, String)> {
         let file = |document: &Document| {
             let Document { ident, name, .. } = document;
@@ -80,7 +80,7 @@ impl Files<'_> {
         self.emitter.documents.iter().map(file).collect()
     }
 
-    /// Returns `mod.rs` and a file for each document.
+    /// Returns `mod.rs` and a file for each module.
     pub(crate) fn directory(&self) -> Vec<(PathBuf, String)> {
         let mut code = self.file(&self.head.documents);
         let mut files = self.modules(&mut code);
@@ -156,7 +156,7 @@ fn runtime(package: &Package) -> String {
     }
 }
 
-/// Wraps text into lines of at most [`WIDTH`] bytes, each with a mark before it.
+/// Wraps text into lines of at most [`WIDTH`] bytes. Each line begins with `mark`.
 pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -172,7 +172,7 @@ pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
 }
 
 impl Emitter<'_> {
-    /// Writes the items of a document, or all items, after the `use` lines that they need.
+    /// Writes the items of a document or namespace, or all items, after the `use` lines that the items need.
     fn body(&self, document: Option<&Document>, code: &mut Code) {
         code.apart();
         let begin = code.len();

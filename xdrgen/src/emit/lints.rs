@@ -1,4 +1,4 @@
-//! Naming lints that names of the document would violate.
+//! Naming lints that the names of a document may violate.
 
 use super::Emitter;
 use super::code::Code;
@@ -6,7 +6,7 @@ use crate::ir::{Body, TypeDef};
 use crate::names::{Names, camel, snake, upper};
 
 impl Emitter<'_> {
-    /// Allows the lints that the names of a type, its fields and its variants violate.
+    /// Allows the lints that the names of a type, its fields and its variants may violate.
     pub(super) fn allow_type(&self, ty: &TypeDef, code: &mut Code) {
         if self.names == Names::Rust {
             return;
@@ -34,7 +34,7 @@ impl Emitter<'_> {
         allow(&[(self.names == Names::Verbatim && !is(ident, upper), "non_upper_case_globals")], code);
     }
 
-    /// Allows the lints in the module of a version, whose types and methods have the names of procedures.
+    /// Allows naming lints in the module of a version: its types and methods have the names of procedures.
     pub(super) fn allow_version(&self, code: &mut Code) {
         let lints = ["non_camel_case_types", "non_snake_case", "clippy::upper_case_acronyms"];
         allow(&lints.map(|lint| (self.names == Names::Verbatim, lint)), code);

@@ -29,7 +29,7 @@ impl Files<'_> {
 }
 
 impl Emitter<'_> {
-    /// Lists the numbers of types, constants and programs, and the modules of documents.
+    /// Lists the numbers of types, constants and programs, and the modules.
     fn contents(&self, text: &mut Vec<String>) {
         let module = self.module;
         let counts = [
@@ -133,7 +133,8 @@ let result = client.{method}(&{parameter}).await?;
         }
     }
 
-    /// Returns the path to the module of a program's document; empty if all items are in one module.
+    /// Returns the path to the module of a program's document or namespace; empty if all items are in one
+    /// module.
     fn path_to(&self, program: &Program) -> String {
         let home = self.home(program.source);
         home.map_or_else(String::new, |home| format!("{}::", home.ident))

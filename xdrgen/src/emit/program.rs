@@ -103,8 +103,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// Returns true if a result can hold more eligible items than a call offers Write chunks. Borrowed items
-    /// are not eligible.
+    /// Returns true if a result may contain more eligible items than a call offers Write chunks. Borrowed
+    /// items are not eligible.
     fn has_excess_items(&self, procedure: &Procedure) -> bool {
         let result = self.sizes.map(|layouts| layouts.ty(&procedure.result));
         !self.is_borrowed() && result.is_some_and(|result| !result.items.count.fits(WRITE_CHUNKS))
@@ -271,7 +271,8 @@ impl<H: Handler> program::Service for Server<H> {{
         code.lines("        })\n    }\n}\n");
     }
 
-    /// Returns the length of the longest arguments, if it exceeds what servers accept by default.
+    /// Returns the maximum length of bounded arguments, if servers by default reject a call with arguments of
+    /// this length.
     fn max_args(&self, version: &Version) -> Option<u64> {
         let layouts = self.sizes?;
         let arguments = version.procedures.iter().map(|procedure| layouts.ty(&procedure.arguments));

@@ -15,7 +15,7 @@ pub(super) struct Gaps {
     pub(super) found: Vec<Diagnostic>,
 }
 
-/// Examines unmarked lines inside a body. In a published document they stay prose.
+/// Examines unmarked lines inside a body. In a published document, these lines stay prose.
 pub(super) fn gaps(
     id: SourceId,
     document: &str,

@@ -145,7 +145,7 @@ pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
 
 /// Returns the heading in a line, if any: a section number, possibly after `#` or `Appendix`, and a title.
 pub(crate) fn heading(line: &str) -> Option<&str> {
-    // The first byte excludes most lines.
+    // The test of the first byte rejects most lines quickly.
     if !line.starts_with(|c: char| c == '#' || c.is_ascii_digit() || c.is_ascii_uppercase()) {
         return None;
     }

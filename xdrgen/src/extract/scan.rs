@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
                     let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
                     let mut words = words.by_ref().filter(|word| !word.is_empty());
                     let (keyword, name) = (words.next(), words.next().unwrap_or(""));
-                    // The name of a typedef is at its end.
+                    // The name that a typedef defines is at the end.
                     let name = if keyword == Some("typedef") { "" } else { name };
                     let published = self.published;
                     let found = found.weakened_if(published).with_note(Note::Scanned { published });

@@ -7,8 +7,8 @@ use crate::sizes::layout::Layouts;
 
 /// Opaque data with a bound of at most this many bytes is stored in place, unless it is eligible.
 const SMALL: u32 = 128;
-/// A type of at most this many bytes is `Copy` if all of its parts are. Counts bytes in memory for borrowed
-/// output, otherwise bytes on the wire.
+/// A type of at most this many bytes is `Copy` if all of its parts are. The limit applies to bytes in memory
+/// for borrowed output, otherwise to bytes on the wire.
 const COPIED: u64 = 128;
 /// Maximum length of an array that implements `Default` in Rust.
 const DEFAULT_ARRAY: u32 = 32;
@@ -50,8 +50,8 @@ fn shared(module: &Module) -> HashSet<TypeId> {
 
 // ---- recursion
 
-/// Moves recursive values to the heap. In a valid protocol, every cycle contains optional data, a union's arm
-/// or an array. Optional data and payloads get a box; an array needs none.
+/// Boxes recursive values. In a valid protocol, every cycle contains optional data, a union's arm or an
+/// array. Optional data and payloads get a box; an array needs no box.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
@@ -226,8 +226,8 @@ impl Memory {
     }
 }
 
-/// The types that each type contains in place, including optional ones. There are no cycles, since every
-/// cycle contains a box or an array.
+/// The types that each type contains in place, including optional types. The graph has no cycles, since every
+/// recursion contains a box or an array.
 pub(crate) struct Held(Graph);
 
 impl Held {

@@ -1,4 +1,4 @@
-//! Lists: converts structs that link to themselves to vectors of elements.
+//! Lists: converts structs that link to themselves into arrays of elements.
 
 use crate::hash::HashMap;
 use crate::ir::{Body, Docs, Field, Item, Module, Type, TypeDef, TypeId};
@@ -6,9 +6,9 @@ use crate::namespace::{join, split};
 
 use super::naming::Naming;
 
-/// Converts nodes: structs whose last field links to the struct itself. This link, and each other link to
-/// a node, becomes a `Vec` of elements, which is decoded in a loop. An element is the node without the
-/// link. The encoding is unchanged, and the node type remains for other uses.
+/// Converts nodes: structs whose last field links to the struct itself. This link, and each other link to a
+/// node, becomes an array of elements, which is decoded in a loop. An element is the node without the link.
+/// The encoding is unchanged, and the node type remains for other uses.
 pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     let nodes = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect::<Vec<_>>();
     let elements: HashMap<TypeId, TypeId> =
@@ -70,7 +70,8 @@ fn list_field(id: TypeId, declaration: &str) -> Field {
     }
 }
 
-/// Wraps each argument or result that is a list in a struct, since the attribute needs a field.
+/// Wraps each argument or result that is a list in a struct, since the attribute `#[xdr(list)]` needs a
+/// field.
 fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn Fn(&Type) -> Option<TypeId>) {
     let mut added: Vec<(usize, TypeDef)> = Vec::new();
     let known = module.types.len();

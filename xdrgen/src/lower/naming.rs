@@ -40,10 +40,10 @@ const IN_VERSION: &[&str] = &[
 /// Crates that emitted code or the output of derives refers to. A version's module cannot have these names.
 const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 
-/// Types that the procedures' module uses without a path: they cannot be names of procedures.
+/// Types that the procedures' module uses without a path. A procedure cannot have these names.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
-/// Parameters of methods: they cannot be names of arguments.
+/// Parameters of methods. An argument cannot have these names.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
 pub(super) struct Naming<'f> {
@@ -69,7 +69,7 @@ impl<'f> Naming<'f> {
     fn scope(&mut self, name: &str) -> &mut Scope {
         let (names, data) = (self.names, self.data);
         self.scopes.entry(namespace::split(name).0.to_owned()).or_insert_with(|| Scope {
-            // Derives use these without paths, and a constant would shadow them.
+            // Derives use these names without paths, and a constant would shadow them.
             consts: reserved(names).and(&["Err", "None", "Ok", "Some"]),
             types: reserved(names).and(RESERVED).and(if data == Data::Borrowed {
                 RESERVED_BORROWED
@@ -80,7 +80,7 @@ impl<'f> Naming<'f> {
         })
     }
 
-    /// Reserves a name, and reports if a conflict changes it.
+    /// Reserves a name. Reports a conflict that changes the name.
     pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
         let given = taken.take(wanted, name);
         self.given(given, name, at)
@@ -121,7 +121,7 @@ impl<'f> Naming<'f> {
         self.scope(name).types.take(wanted, name).0
     }
 
-    /// Returns the names of a version's type and module. If there is a conflict, both begin with the
+    /// Returns the names of a version's type and module. If a conflict occurs, both names begin with the
     /// program's name.
     pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
         let names = self.names;

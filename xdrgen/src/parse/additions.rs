@@ -1,8 +1,7 @@
 //! Additions: lines that a published document adds to an enum or a union of another document.
 //!
-//! RFC 8276 uses comments, since XDR has no syntax for additions: one comment names the type, and the
-//! next one contains the lines. The lines are parsed as a definition of that type with only the new
-//! parts.
+//! RFC 8276 uses comments, since XDR has no syntax for additions: one comment names the type, and the next
+//! comment contains the lines. The lines are parsed as a definition of that type with only the new parts.
 
 use std::ops::Range;
 
@@ -126,7 +125,8 @@ impl Block {
         }
     }
 
-    /// Warns about a comment inside the lines: for other compilers, its end also ends the outer comment.
+    /// Warns about a comment inside the lines: for other compilers, the end of the inner comment also ends
+    /// the outer comment.
     pub(crate) fn nested(&self, extract: &Extract) -> Option<Diagnostic> {
         let at = self.inside.start + extract.text.get(self.inside.clone())?.find("/*")?;
         let place = |at: usize| extract.map.span(narrow(at)..narrow(at + 2));

@@ -47,8 +47,8 @@ impl Conditions {
         self.open.last().is_none_or(|open| open.active)
     }
 
-    /// Returns the outermost false condition around the current text, and whether the text is in a later
-    /// branch of that condition.
+    /// Returns the outermost condition with an inactive current branch, and whether this branch is an `#elif`
+    /// or an `#else`.
     pub(crate) fn inactive(&self) -> Option<(Range<u32>, bool)> {
         let open = self.open.iter().find(|open| !open.active)?;
         Some((open.place.clone(), open.is_else))
@@ -111,8 +111,8 @@ impl Conditions {
         }
     }
 
-    /// Returns whether an `#if` holds; `None` if it is malformed. An undefined name counts as 0, a defined
-    /// name without a number as 1.
+    /// Returns whether the condition of an `#if` is true; `None` if the condition cannot be evaluated. An
+    /// undefined name counts as 0, a defined name without a number as 1.
     fn evaluate(&self, text: &str) -> Option<bool> {
         struct Lenient<'a>(&'a Conditions);
         impl Names for Lenient<'_> {

@@ -111,7 +111,7 @@ pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
     if is_operator(rest) { Err(fail(rest, Reason::Kind(&SyntaxKind::Arithmetic))) } else { Ok((rest, value)) }
 }
 
-/// Returns true if the token after a value makes it an expression in C.
+/// Returns true if the token after a value is a C operator or a `(`, so that the value is an expression.
 fn is_operator(input: Tokens<'_>) -> bool {
     match input.word(0) {
         "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "(" => true,
@@ -237,7 +237,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
             }
             "," => rest = next.take_from(1),
             "}" => return Ok((next.take_from(1).level(input), EnumBody { members })),
-            // The members have values, but this word has none: it was probably left by mistake.
+            // All members have values, but this word has no value: the word was probably left by mistake.
             _ if next.word(1) == "}"
                 && next.peek(1).is_some_and(|brace| !brace.first)
                 && members.iter().all(|member| member.value.is_some())
@@ -369,8 +369,8 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// Parses a further declaration in place of the next label. Published documents have such arms: RFC 1094 and
-/// RFC 5666.
+/// Parses a further declaration in place of the next label. RFC 1094 and RFC 5666 have arms with several
+/// declarations.
 fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {
         return None;

@@ -186,8 +186,8 @@ impl Unread {
     }
 }
 
-/// Returns true if one of `places` is between the start of a definition and its error. Text is missing there,
-/// which is already reported.
+/// Returns true if text is missing at one of `places` between the start of a definition and its error. The
+/// missing text is already reported and explains the error.
 fn is_text_missing(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
     let place = places.get(places.partition_point(|place| *place <= begins(start)));
@@ -201,7 +201,7 @@ pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
     }
 }
 
-/// Parses a definition. Also returns the index of its last token.
+/// Parses a definition. Also returns the index of the definition's last token.
 pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)> {
     let (rest, kind) = match input.word(0) {
         "const" => constant_def(input)?,
@@ -231,7 +231,7 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let next = input.take_from(1);
     match input.word(0) {
-        // Only a field can be `void` or `zcopaque`.
+        // The type in a typedef cannot be `void` or `zcopaque`.
         "typedef" if matches!(next.word(0), "void" | "zcopaque") => {
             Err(fail(next, Reason::Expected(Expected::Type, &[])))
         }
@@ -254,8 +254,8 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     }
 }
 
-/// Converts an arm of xdrzcc's `opaque_union` to opaque data that contains the declaration. The arm is
-/// preceded by its length.
+/// Converts an arm of xdrzcc's `opaque_union` to opaque data that contains the declaration. On the wire, the
+/// length of the arm precedes the arm.
 fn sized(arm: &mut Declaration) {
     match (&arm.specifier.kind, &arm.multiplicity) {
         // The length of opaque data is the arm's length.
@@ -271,8 +271,8 @@ fn sized(arm: &mut Declaration) {
     arm.multiplicity = Multiplicity::Variable(None);
 }
 
-/// Parses `struct *name { ... }`, defined in RFC 1014 and used in RFC 1094 and RFC 1833. The name is optional
-/// data of that structure, which modern XDR writes as `typedef struct { ... } *name`.
+/// Parses `struct *name { ... }`, defined in RFC 1014 and used in RFC 1094 and RFC 1833. The name denotes
+/// optional data of that structure, which modern XDR writes as `typedef struct { ... } *name`.
 fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, name) = identifier(input.take_from(2))?;
     let (rest, body) = struct_body(rest)?;
@@ -323,7 +323,8 @@ pub(crate) fn finish(
     Definition { kind, span, docs: docs(context, first, last), section, text }
 }
 
-/// Returns the comments directly before a definition, after its first `{`, and after its end.
+/// Returns the comments directly before a definition, after its first `{`, and after its end. Excludes
+/// copyright notices, and comments above such a notice.
 fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
     let before: Vec<&Comment<'_>> = context.before(first).collect();
     let mut next = context.token(first).map_or(0, |token| token.start as usize);

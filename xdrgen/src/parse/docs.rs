@@ -1,6 +1,6 @@
 //! Converts comments to text without delimiters.
 
-/// Returns the words of a comment, line by line, or `None` if it has no words.
+/// Returns the text of a comment, line by line, or `None` if the comment has no text.
 pub(crate) fn clean(comment: &str) -> Option<String> {
     let lines: Vec<&str> = comment.lines().map(clean_line).collect();
     let first = lines.iter().position(|line| !line.is_empty())?;

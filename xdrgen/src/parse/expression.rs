@@ -28,7 +28,7 @@ struct Reader<'a, N> {
     depth: usize,
 }
 
-/// Binary operators and their precedence. Operators of two characters are first.
+/// Binary operators and their precedence. Operators of two characters come first.
 const OPERATORS: &[(&str, u8)] = &[
     ("||", 1),
     ("&&", 2),

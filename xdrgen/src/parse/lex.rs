@@ -53,10 +53,10 @@ struct Lexer<'a, 'm> {
     /// A cursor in `map` for positions in source order.
     places: Places<'m>,
     conditions: Conditions,
-    /// Conditions as rpcgen evaluates them for a header, whose macros every including file sees.
+    /// The conditions as rpcgen evaluates them for a header: `RPC_HDR` is defined.
     header: Conditions,
     at: usize,
-    /// The start of the line of `at`.
+    /// The start of the line that contains `at`.
     line: usize,
     /// True if the current line has no token yet.
     fresh: bool,

@@ -1,8 +1,8 @@
 //! Macros that expand to more than a value: `#define HDR int h;` and macros with arguments.
 //!
 //! A use is replaced by the tokens of the macro's body. These tokens have the position of the use, so that
-//! findings point to the use. The macros of a document expand to at most [`MAX_WORK`] tokens and nest at
-//! most [`MAX_DEPTH`] levels deep.
+//! findings point to the use. The expansions in a document process at most [`MAX_WORK`] tokens, and macros
+//! nest at most [`MAX_DEPTH`] levels deep.
 
 use std::cell::{Cell, OnceCell};
 
@@ -13,7 +13,7 @@ use crate::hash::HashMap;
 use crate::keywords::{is_keyword, word};
 use crate::source::Span;
 
-/// Maximum number of tokens that the expansions of a document may read and write.
+/// Maximum number of tokens that the expansions in a document may process.
 const MAX_WORK: usize = 1 << 18;
 
 /// Maximum nesting of macros in the bodies and arguments of macros.
@@ -26,7 +26,7 @@ const MAX_PASTED: usize = 1 << 14;
 const MAX_TOKEN: usize = 1 << 10;
 
 /// Maximum number of parameters of a macro: the number that C guarantees. Each token of the body is compared
-/// to all parameters.
+/// with all parameters.
 const MAX_PARAMETERS: usize = 127;
 
 /// The macros defined at a position of a text.
@@ -40,7 +40,7 @@ struct Macro<'a> {
     /// `None` for a macro without a parameter list.
     parameters: Option<Vec<&'a str>>,
     body: Vec<&'a str>,
-    /// The position of its name in its `#define`, in the extracted text.
+    /// The position of the macro's name in the `#define`, in the extracted text.
     place: usize,
 }
 
@@ -57,8 +57,8 @@ impl<'a> Macros<'a> {
         Macros { known: HashMap::default(), pasted, work: 0 }
     }
 
-    /// Defines a macro that has parameters, or whose body is more than a value or a type. `after` is the text
-    /// after its name.
+    /// Defines a macro with a valid parameter list, or a macro without a list if the body is neither a value
+    /// nor a type. `after` is the text after the macro's name.
     pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: usize) {
         self.known.remove(name);
         let (parameters, body) = match after.strip_prefix('(') {
@@ -245,7 +245,7 @@ fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault> 
     Err(Fault::Open)
 }
 
-/// Returns true if a body is more than a value or a type, which are handled separately.
+/// Returns true if a body is neither a value nor a type. Values and types are handled separately.
 fn is_text(body: &[&str]) -> bool {
     let is_word = |token: &&str| word(token).is_some();
     let begins_type = |token: &&str| matches!(*token, "struct" | "union" | "enum");

@@ -29,9 +29,9 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     }
 }
 
-/// Returns where parsing continues after a definition that begins at `start` and contains `error`. This is
-/// after the closing `;`, or at a line that begins another definition at the same or an outer level. The
-/// result is never `start` itself, unless the text ends there.
+/// Returns where parsing continues after a definition that begins at `start` and contains `error`. Parsing
+/// continues after the closing `;`, at a line that begins a definition no further to the right, or at the
+/// end of the text. The result is never `start` itself, unless the text ends there.
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;
     let unopened = is_missing_brace(context, error) || continues_after_brace(context, error);
@@ -75,8 +75,8 @@ fn continues_after_brace(context: &Context<'_>, error: Syntax) -> bool {
         && before.is_some_and(|before| before.text == "}")
 }
 
-/// Returns true if a token belongs to the rest of a broken definition: a symbol, a number, a word after
-/// `=`, or a word in the middle of a line that begins no definition.
+/// Returns true if a token belongs to the rest of a broken definition. Such a token is a symbol, a number, a
+/// word after `=`, or a word that begins neither a line nor a definition.
 pub(crate) fn is_rest_of_broken(context: &Context<'_>, at: usize) -> bool {
     let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
     context.token(at).is_some_and(|token| match token.kind {
@@ -122,7 +122,8 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
     let kind = match error.reason {
         Reason::Semicolon => return SyntaxKind::NoSemicolon.at(context.position_after(error.at)),
         Reason::Expected(expected, _) => match context.token(error.at) {
-            // A missing token is reported at the end of its line, not at the start of the next line.
+            // A missing token is reported directly after the previous token, not at the start of the next
+            // line.
             Some(token) if token.first && token.kind != Kind::Unknown && ends_line(expected) => {
                 return SyntaxKind::Missing { expected }.at(context.position_after(error.at));
             }
@@ -179,7 +180,7 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
             return None;
         }
         let all: Vec<&str> = BEGIN_TYPE.iter().chain(DEFINITIONS).copied().collect();
-        // The type of a typedef follows its keyword.
+        // The type of a typedef follows the keyword.
         let first =
             if context.token(first).is_some_and(|token| token.text == "typedef") { first + 1 } else { first };
         if first >= error.at {

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Number,
     /// Text that begins like a number, but is not a valid number.
     Malformed,
-    /// Text in quotation marks, which only rpcgen supports.
+    /// Text in quotation marks, an extension of rpcgen.
     Text,
     /// A symbol of the language.
     Mark,
@@ -37,15 +37,15 @@ pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) text: &'a str,
     pub(crate) start: u32,
-    /// The document positions of its first byte and of its end.
+    /// The document positions of the token's first byte and of its end.
     pub(crate) place: (u32, u32),
-    /// True if only spaces and comments precede it on its line.
+    /// True if only spaces and comments precede the token on its line.
     pub(crate) first: bool,
     /// True if the token is from the expansion of a macro. `place` and `start` are then those of the use.
     pub(crate) expanded: bool,
-    /// The number of bytes before it on its line.
+    /// The number of bytes before the token on its line.
     pub(crate) column: u32,
-    /// The number of comments before it in the text.
+    /// The number of comments before the token in the text.
     pub(crate) comments: u32,
 }
 
@@ -55,18 +55,18 @@ impl Token<'_> {
     }
 }
 
-/// A comment, and whether it belongs to the text before it.
+/// A comment, and whether the comment belongs to the preceding text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comment<'a> {
     pub(crate) text: &'a str,
     pub(crate) start: u32,
-    /// True if it begins on the line of the previous token, or continues such a comment in the same
+    /// True if the comment begins on the line of the previous token, or continues such a comment in the same
     /// column.
     pub(crate) is_trailing: bool,
     pub(super) column: u32,
 }
 
-/// A line that is not XDR, but whose contents matter.
+/// A line that is not XDR but affects the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OtherLine<'a> {
     /// `%text` without the `%`, or a preprocessor line.
@@ -82,7 +82,7 @@ pub(crate) struct Piece<'a> {
     pub(crate) start: u32,
 }
 
-/// A line that is not XDR, the index of the token after it, and its range in the extracted text.
+/// A line that is not XDR, with its range in the extracted text and the index of the token after the line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<'a> {
     pub(crate) line: OtherLine<'a>,
@@ -101,7 +101,7 @@ pub(crate) struct Lexed<'a> {
     pub(crate) c_lines: Vec<Placed<'a>>,
     /// The uses of macros in order, with their ranges in the extracted text.
     pub(crate) expansions: Vec<(Range<u32>, Expansion)>,
-    /// The names defined in branches whose conditions are false.
+    /// The names defined in inactive branches.
     pub(crate) hidden: Vec<Hidden>,
     pub(crate) diagnostics: Found,
     /// Ranges of the extracted text that were skipped after an error.
@@ -122,7 +122,7 @@ impl Lexed<'_> {
 }
 
 /// Returns the token at the start of a text, and its value if it is a number. The kind of each number is
-/// `Malformed`; `push_token` replaces the kind if there is a value.
+/// `Malformed`; `push_token` replaces the kind if the number has a value.
 pub(super) fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
     if let Some((_, text)) = word(rest) {
         (Kind::Word, text, None)
@@ -154,12 +154,12 @@ fn constant(input: &str) -> IResult<&str, &str> {
     recognize(pair(opt(char('-')), digits)).parse(input)
 }
 
-/// Recognizes rpcgen's string constants, on one line.
+/// Recognizes a string constant of rpcgen on one line.
 fn quoted(input: &str) -> IResult<&str, &str> {
     recognize(delimited(char('"'), take_while(|c: char| !matches!(c, '"' | '\n')), char('"'))).parse(input)
 }
 
-/// Recognizes a C character constant, which only rpcgen supports. Its value is the ASCII code.
+/// Recognizes a C character constant, an extension of rpcgen. Its value is the ASCII code.
 fn character(input: &str) -> IResult<&str, i128> {
     let plain = satisfy(|c| matches!(c, ' '..='~') && !matches!(c, '\\' | '\''));
     let escaped = preceded(char('\\'), one_of("abfnrtv0\\'\"?"));

@@ -137,7 +137,7 @@ impl<'a> Tokens<'a> {
         self.context.token(self.at + ahead).filter(|_| self.at + ahead < self.end)
     }
 
-    /// Returns the text of the token that is `ahead` tokens after the next one; empty at the end.
+    /// Returns the text of the token that is `ahead` tokens after the next token; empty at the end.
     pub(crate) fn word(&self, ahead: usize) -> &'a str {
         self.peek(ahead).map_or("", |token| token.text)
     }
@@ -164,7 +164,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The reason why a text is not in the language.
+/// The reason why a text is not valid XDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// Another token is required. The second field lists the keywords that a misspelled word may stand for.
@@ -173,7 +173,7 @@ pub(crate) enum Reason {
     Semicolon,
     KeywordAsName,
     Malformed,
-    /// A second default arm, with the token of the first.
+    /// A second default arm, with the token index of the first.
     SecondDefault(usize),
     /// Any other mistake.
     Kind(&'static SyntaxKind),
@@ -236,7 +236,7 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected(Expected::Token(";"), &[]) }))
 }
 
-/// Parses the `;` after a declaration. C syntax in its place causes separate errors.
+/// Parses the `;` after a declaration. C syntax in place of the `;` causes separate errors.
 pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     semicolon(input).map_err(|error| match input.word(0) {
         "[" | "<" => fail(input, Reason::Kind(&SyntaxKind::SecondSize)),

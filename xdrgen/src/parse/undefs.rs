@@ -23,7 +23,7 @@ pub(super) struct Undefs<'a> {
 }
 
 impl<'a> Undefs<'a> {
-    /// Records a `#define`. If its number is unknown, the name remains a constant.
+    /// Records a `#define`. If the number is unknown, the name remains a constant.
     pub(super) fn begin(&mut self, name: &'a str, number: Option<i128>, before: &Lexed<'a>) {
         let first = self.open.entry(name).or_insert((number, before.tokens.len(), before.c_lines.len()));
         first.0 = first.0.filter(|first| Some(*first) == number);
@@ -43,7 +43,7 @@ impl<'a> Undefs<'a> {
         let mut before = "";
         for at in 0..lexed.tokens.len() {
             let Some(token) = lexed.tokens.get(at) else { break };
-            // Only these positions contain numbers.
+            // Only a token after `[`, `<`, `=` or `case` may be a value.
             let is_value = token.kind == Kind::Word && matches!(before, "[" | "<" | "=" | "case");
             before = token.text;
             let ended = if is_value { self.ended(token.text, at, |ended| &ended.tokens) } else { None };

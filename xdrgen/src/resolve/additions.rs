@@ -1,4 +1,4 @@
-//! Members and arms that one document adds to the enum or union of another.
+//! Members and arms that one document adds to an enum or a union of another document.
 
 use super::{consts, text};
 use crate::ast::{
@@ -11,7 +11,7 @@ use crate::source::{SourceId, Span};
 /// Maximum number of added names listed in a type's documentation.
 const NAMED: usize = 12;
 
-/// Applies the additions of all documents, each to the first definition of its name.
+/// Applies the additions of all documents, each to the first definition with the extended name.
 pub(crate) fn merge(
     documents: &mut [&mut Specification],
     name_of: &dyn Fn(SourceId) -> String,

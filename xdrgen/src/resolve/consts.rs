@@ -20,7 +20,7 @@ pub(crate) struct Consts {
 
 /// The meaning of a name that no document defines.
 enum Undefined<'a> {
-    /// The value of a built-in name; `None` if the name is invalid, which has been reported.
+    /// The value of a built-in name. `None` if the name is invalid; the error was already reported.
     Number(Option<i128>),
     /// An erratum: the name that was intended.
     Intended(&'a str),
@@ -89,7 +89,7 @@ impl Consts {
         number
     }
 
-    /// Returns the base of a member's value, and the offset from there. The base is the last explicit
+    /// Returns the base of a member's value, and the offset from the base. The base is the last explicit
     /// value, or `None` for 0.
     fn member<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
         let before = self.explicit.entry(body).or_insert_with(|| explicit(body));

@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
         found.chain(unresolved).for_each(|within| *within = name());
     }
 
-    /// Registers a definition before any reference to it.
+    /// Registers the name of a definition before references are resolved.
     fn declare(&mut self, definition: &'a Definition) {
         let Some(name) = defined_name(definition) else { return };
         match definition.kind {
@@ -206,11 +206,11 @@ impl<'a> Resolver<'a> {
         Some(Body::Struct(fields))
     }
 
-    /// Resolves a declaration to a field; `None` for `void` and for an invalid type. A body in place becomes
-    /// a type named after `path`.
+    /// Resolves a declaration to a field; `None` for `void` and for an invalid type. A body written in place
+    /// of a type name becomes a type named `path.field`, or `path.item` if the declaration's name is `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declaration.name.as_ref()?;
-        // A body within a typedef is the element or the target of the typedef.
+        // In a typedef, `path` is the name of the declaration.
         let part = if path == name.name { "item" } else { name.name.as_str() };
         let path = format!("{path}.{part}");
         let of = &declaration.specifier;

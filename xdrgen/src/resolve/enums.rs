@@ -74,7 +74,7 @@ impl Resolver<'_> {
     }
 
     fn member_value(&mut self, value: i128, span: Span, reported: &mut Option<Severity>) -> Option<i32> {
-        // C writes -1 as 0xffffffff: the same four bytes.
+        // The values -1 and 0xffffffff are encoded as the same four bytes.
         if let Ok(unsigned) = u32::try_from(value) {
             if unsigned > i32::MAX.unsigned_abs()
                 && reported.replace(reported.unwrap_or(Severity::Warning)).is_none()

@@ -152,8 +152,8 @@ impl<'a> Omission<'a> {
             (_, true) => OmittedPart::Procedure,
             (_, false) => OmittedPart::Definition,
         };
-        // If only `--keep-going` tolerates an error, the error remains one, unless it is a use of an omitted
-        // name.
+        // If only `--keep-going` tolerates an error, the finding stays an error, unless it reports the use of
+        // an omitted name.
         let follows = missing.is_some_and(|name| self.omitted_names.contains(name));
         let severity = if !breaks_program && (self.is_erratum(document.trust, missing) || follows) {
             Severity::Warning

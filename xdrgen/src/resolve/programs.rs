@@ -9,7 +9,7 @@ use crate::hash::HashMap;
 use crate::hir::{Body, Docs, Field, Procedure, Program, Type, Version};
 use crate::source::Span;
 
-/// The names and numbers so far of a program's versions or of a version's procedures.
+/// The names and numbers seen so far among a program's versions or a version's procedures.
 #[derive(Default)]
 struct Seen<'a> {
     names: HashMap<&'a str, Span>,

@@ -98,7 +98,8 @@ impl<'a> Scope<'a> {
         scope
     }
 
-    /// Returns the finding about an undefined type name, with the probable intent or a possible origin.
+    /// Returns the finding about an undefined type name, with the probable intent and a possible origin, if
+    /// known.
     pub(crate) fn missing_type(&self, name: &Identifier) -> Unresolved {
         let text = name.name.as_str();
         let elsewhere = || FOREIGN_TYPES.iter().find(|(other, _)| text.eq_ignore_ascii_case(other));

@@ -1,8 +1,8 @@
-//! Supplies definitions of names that a run uses but does not define, from macros, the command line and
-//! the prelude.
+//! Supplies definitions from macros, the command line and the prelude for names that a run uses but does not
+//! define.
 //!
 //! A definition in a document takes precedence. A supplied definition is appended to the document that first
-//! uses it, with the position of its macro or of that use.
+//! uses it, with the position of the macro or of the first use.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,13 +17,14 @@ use crate::source::Span;
 
 /// The definitions outside of documents, and options of resolution.
 pub(crate) struct Known<'a> {
-    /// Existing Rust types by their names in documents. No types of these names are supplied.
+    /// The paths of existing Rust types, by the names that documents use. No types with these names are
+    /// supplied.
     pub(crate) externs: &'a BTreeMap<String, String>,
     /// Names in the form of `-D`: `NAME` or `NAME=VALUE`.
     pub(crate) defined: &'a BTreeSet<String>,
     /// True if the prelude may be used.
     pub(crate) prelude: bool,
-    /// True if invalid definitions are omitted from any document, not only from published ones.
+    /// True if invalid definitions are omitted from any document, not only from published documents.
     pub(crate) keep_going: bool,
     /// True if the omission of a procedure from a published document is an error.
     pub(crate) complete_programs: bool,

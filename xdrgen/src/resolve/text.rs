@@ -12,8 +12,8 @@ pub(crate) fn declaration(declaration: &Declaration) -> String {
     written(declaration, false)
 }
 
-/// Returns the canonical form of a definition: without comments, with decimal numbers and explicit enum
-/// values.
+/// Returns the canonical form of a definition: without comments, with decimal numbers, and with explicit enum
+/// values where they can be computed.
 pub(crate) fn definition(definition: &Definition) -> String {
     match &definition.kind {
         DefinitionKind::Const(constant) => {

@@ -30,7 +30,7 @@ impl Unresolved {
 /// The probable cause of an undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// No definition has this name or a similar one.
+    /// No definition has this name or a similar name.
     Unknown,
     /// An erratum of a published document, with the intended name.
     Erratum(String),
@@ -48,7 +48,7 @@ pub(crate) enum Reason {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A definition under a false condition.
+    /// A definition in an inactive branch.
     Hidden(Hidden),
     /// The position of a macro with this name.
     Macro(Span),

@@ -111,7 +111,7 @@ pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
     enums
 }
 
-/// The used names in source order, except known ones.
+/// The used names in source order, except known names.
 #[derive(Default)]
 pub(crate) struct Uses<'d> {
     known: Option<&'d Defined>,

@@ -28,8 +28,8 @@ impl Layouts {
         Layouts { items, ..Layouts::without_items(module, graph.order()) }
     }
 
-    /// Computes the lengths of types. A type's lengths are unknown unless `order` lists the types that it
-    /// contains first.
+    /// Computes the lengths of types. A type's lengths are unknown unless `order` lists the contained types
+    /// before the type.
     pub(crate) fn without_items(module: &Module, order: &[TypeId]) -> Self {
         let mut layouts = Layouts { lengths: vec![Lengths::UNKNOWN; module.types.len()], items: Vec::new() };
         for id in order {
@@ -86,14 +86,14 @@ impl Layouts {
             Type::FixedArray(of, len) => self.lengths(of).times(u64::from(len.value)),
             Type::Array(_) => Lengths::UNKNOWN.array(u32::MAX),
             Type::Optional(of) => self.lengths(of).optional(),
-            // A box hides lengths, and only rustc knows the lengths of an existing Rust type.
+            // A box hides lengths, and the lengths of an existing Rust type are unknown to the compiler.
             Type::Boxed(_) | Type::Extern(_) => Lengths::UNKNOWN,
         }
     }
 }
 
-/// Sets the items of the types in a cycle of several types, since the derive cannot determine them. Typedefs
-/// get none.
+/// Sets the items of the types in a cycle of several types, since the derive cannot determine them. The
+/// items of typedefs remain unset.
 pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
     let hidden: Vec<TypeId> = cycles(graph).filter(|cycle| cycle.len() > 1).flatten().copied().collect();
     if hidden.is_empty() {
@@ -119,8 +119,8 @@ fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {
         let bodies = || cycle.iter().filter_map(|id| Some(&module.get(*id)?.body));
-        // Only rustc knows the items of an external Rust type, and the derive rejects a cycle that declares
-        // too few items.
+        // The items of an external Rust type are unknown to the compiler, and the derive rejects a cycle that
+        // declares too few items.
         let is_unknown = cycle.len() > 1 && bodies().any(|body| body.types().any(names_extern));
         let combined = |known: &[Items]| {
             bodies().map(|body| items_of_body(module, body, known)).fold(Items::NONE, Items::or)
@@ -183,7 +183,7 @@ fn bound(max: Option<&Bound>) -> Size {
     Size::of_bound(max.map_or(u32::MAX, |max| max.value))
 }
 
-/// Returns true if the derive can see that a field contains its own type.
+/// Returns true if the derive can detect that a field contains the type that declares the field.
 fn is_recursive(owner: TypeId, field: &Field) -> bool {
     field.recursive || field.ty.named() == Some(owner)
 }

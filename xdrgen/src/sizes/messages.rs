@@ -23,7 +23,8 @@ pub struct Assumed {
 }
 
 impl Default for Assumed {
-    /// The largest AUTH_SYS credential (RFC 5531 appendix A), and the largest verifier.
+    /// Assumes the largest AUTH_SYS credential (RFC 5531 appendix A), the largest verifier, and the binding's
+    /// inline threshold or 1024.
     fn default() -> Self {
         Assumed { inline: None, credential: 340, verifier: 400, non_exhaustive: () }
     }
@@ -83,7 +84,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// A call or a reply of a procedure.
+/// The sizes of a call or a reply of a procedure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The maximum size of the arguments or the result, without headers.
@@ -114,34 +115,33 @@ impl Needs {
     }
 }
 
-/// A procedure.
+/// The sizes of a procedure's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcedureSizes {
-    /// Its name in the document.
+    /// The procedure's name in the document.
     pub name: String,
-    /// Its number.
+    /// The procedure's number.
     pub number: u32,
-    /// Its call.
+    /// The sizes of the call.
     pub call: Message,
-    /// Its reply.
+    /// The sizes of the reply.
     pub reply: Message,
 }
 
-/// A version of a program.
+/// The sizes of the messages of a program version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionSizes {
     /// The program's name.
     pub program: String,
     /// The version's name.
     pub name: String,
-    /// True if the version has a binding. Without a binding there are no eligible items, and the version
-    /// cannot be called over RPC-over-RDMA.
+    /// True if the version has a binding. A version without a binding cannot be called over RPC-over-RDMA.
     pub bound: bool,
     /// True if the binding is for the backward direction, in which the server calls the client.
     pub backward: bool,
     /// The assumed inline threshold.
     pub inline: u32,
-    /// Its procedures in order.
+    /// The procedures in source order.
     pub procedures: Vec<ProcedureSizes>,
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: 
     sizes.filter(|bytes| *bytes > u64::from(u32::MAX)).max()
 }
 
-/// Returns true if a reply that does not fit inline can contain more eligible items than its call offers
+/// Returns true if a reply that does not fit inline may contain more eligible items than the call offers
 /// Write chunks.
 pub(crate) fn has_excess_items(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
     let needs = sizes_of(procedure, version, layouts, Assumed::default()).reply.needs;

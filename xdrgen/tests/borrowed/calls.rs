@@ -86,7 +86,7 @@ fn dispatch(procedure: u32, args: Reader<'_>) -> Result<Received, Reject> {
     Ok(Received::unreduced(reply.into_message().stream))
 }
 
-/// Calls the server in the same process.
+/// A transport to the server in the same process.
 struct MessageTransport;
 
 impl CallTransport for MessageTransport {
@@ -122,7 +122,7 @@ fn client_and_server_exchange_borrowed_types() {
     run(client.null()).unwrap().get().unwrap();
     run(client.umntall()).unwrap().get().unwrap();
 
-    // A value beyond its bound fails the call, both in the arguments and in the result.
+    // A call fails if a value in the arguments or in the result exceeds its bound.
     let long = "x".repeat(1025);
     assert!(matches!(run(client.mnt(&long.as_str().into())), Err(Reject::GarbageArguments)));
     let long = "x".repeat(65);

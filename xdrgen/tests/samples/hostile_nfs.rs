@@ -56,7 +56,7 @@ macro_rules! version_4 {
 
             #[test]
             fn a_compound_has_the_operations_that_are_there() {
-                // No tag, minor version 1, and a number of GETFH operations, which are one word each.
+                // An empty tag, minor version 1, and a number of GETFH operations of one word each.
                 for (count, refusal) in [(u32::MAX, true), (3, true), (2, false)] {
                     let compound = words(&[0, 1, count, 10, 10]);
                     let decoded = xdr::from_slice::<Compound4Args>(&compound);
@@ -66,7 +66,7 @@ macro_rules! version_4 {
 
             #[test]
             fn a_directory_may_be_long() {
-                // A cookie, an empty name, no attributes.
+                // Each entry has a cookie, an empty name and no attributes.
                 let long = [words(&[1, 0, 9, 0, 0, 0]).repeat(100_000), words(&[0, 1])].concat();
                 let list: Dirlist4 = xdr::from_slice(&long).expect("decoding a list does not recurse");
                 assert_eq!((list.entries.len(), list.eof), (100_000, true));

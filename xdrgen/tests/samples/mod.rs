@@ -1,4 +1,4 @@
-//! Random values of emitted types, and a test that each round-trips.
+//! Random values of emitted types, and a test that each value round-trips.
 
 use std::fmt::Write;
 
@@ -69,7 +69,7 @@ fn sample(field: &Field) -> String {
 }
 
 /// Returns an expression that selects any arm with any of its labels, and the number of choices. Once the
-/// budget is spent, the expression selects an arm without a payload, if there is one.
+/// budget is spent, the expression selects an arm without a payload, if any.
 fn union_value(module: &Module, ty: &TypeDef, union: &Union) -> (String, usize) {
     let mut values: Vec<(bool, String)> = Vec::new();
     for arm in &union.arms {

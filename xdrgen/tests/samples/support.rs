@@ -1,4 +1,4 @@
-//! Random values of emitted types, and their properties.
+//! Random values of emitted types, and tests of the properties of these values.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// The first choice rotates with `turn`, so that every choice occurs.
+    /// Seeds the numbers with `turn`. The first choice rotates with `turn`, so that every choice occurs.
     pub fn new(turn: usize) -> Self {
         let state = (turn as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Dice { state, left: 60, turn: Some(turn), reached: Vec::new() }
@@ -235,13 +235,13 @@ pub fn check(codec: &Codec) {
             bears_any_word(codec, &bytes);
         }
     }
-    assert_eq!(reached.len(), codec.choices, "{}: not all of its arms or members were made", codec.name);
+    assert_eq!(reached.len(), codec.choices, "{}: some arms or members did not occur", codec.name);
     bears_endless_words(codec);
 }
 
 fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
     for cut in (0..bytes.len()).step_by(4) {
-        assert!((codec.reencode)(&bytes[..cut]).is_err(), "{}: {bytes:02x?} cut to {cut}", codec.name);
+        assert!((codec.reencode)(&bytes[..cut]).is_err(), "{}: {bytes:02x?} truncated to {cut}", codec.name);
     }
     let longer = [bytes, &[0; 4]].concat();
     assert!((codec.reencode)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
@@ -262,7 +262,7 @@ fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     }
 }
 
-/// Decodes long streams that repeat one word: lists whose links all continue, and nested counts of one.
+/// Decodes long streams that repeat one word: lists in which every link continues, and nested counts of one.
 fn bears_endless_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
         bears(codec, &word.to_be_bytes().repeat(10_000));

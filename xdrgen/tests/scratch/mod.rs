@@ -44,7 +44,7 @@ impl Scratch {
         fs::write(path, text).expect("a file of the crate");
     }
 
-    /// Runs cargo offline. Returns whether it succeeded, and its output.
+    /// Runs cargo offline. Returns whether cargo succeeded, and cargo's output.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> (bool, String) {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
         let output = Command::new(env!("CARGO"))

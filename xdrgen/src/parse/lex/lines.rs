@@ -37,8 +37,8 @@ impl<'a> Lexer<'a, '_> {
         true
     }
 
-    /// Consumes `pragma` directive name `;`: an option of Linux's XDR compiler for C code. XDR continues
-    /// after the `;`.
+    /// Consumes `pragma DIRECTIVE NAME;`: an option of Linux's XDR compiler for C code. XDR continues after
+    /// the `;`.
     fn pragma(&mut self, rest: &str) {
         let line = rest.get(..line_length(rest)).unwrap_or("");
         let end = line.find(';').map(|at| at + 1);
@@ -116,8 +116,8 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Processes a `#define`: a constant if the value can be computed or is a name, otherwise a macro or a C
-    /// line.
+    /// Processes a `#define`. The name becomes a constant if the value can be computed or is another name.
+    /// Otherwise, the name may become a macro, and the line is kept for C.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };
@@ -154,7 +154,7 @@ impl<'a> Lexer<'a, '_> {
     fn pass_through(&mut self, rest: &'a str) {
         let length = joined_length(rest);
         let line = rest.get(1..length).unwrap_or("").trim_end();
-        // `%/*` may continue on further lines, with or without `%`.
+        // A comment after `%` may continue on further lines, with or without `%`.
         let opened =
             line.rfind("/*").filter(|open| line.get(*open..).is_some_and(|rest| !rest.contains("*/")));
         if let Some(open) = opened {
@@ -248,7 +248,7 @@ fn is_macro(rest: &str) -> bool {
     line.strip_prefix('#').is_some_and(|line| line.trim_start().starts_with("define"))
 }
 
-/// Returns true for Linux's `pragma` lines: the word, and a token that is not part of a declaration.
+/// Returns true for Linux's `pragma` lines: the word `pragma`, blanks, and another word or `;`.
 fn is_pragma(rest: &str) -> bool {
     rest.strip_prefix("pragma").is_some_and(|after| {
         let what = after.trim_start_matches([' ', '\t']);
