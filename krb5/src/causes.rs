@@ -8,13 +8,14 @@ use rpcrdma_runtime::GssError;
 /// A cause, and its fix.
 type Cause = (&'static str, &'static str);
 
-/// The placeholder for the service's key in the text of a fix.
+/// The placeholder for the service's principal in the text of a fix.
 const KEY: &str = "SERVICE/HOST";
 const NO_TICKET: Cause = ("no ticket", "run `kinit`");
 const OLD_TICKET: Cause = ("the ticket has expired", "run `kinit`");
 const NO_SERVICE: Cause = (
-    "the realm does not know this service",
-    "use the host name of the server's key, or create the key: `kadmin -q 'addprinc -randkey SERVICE/HOST'`",
+    "the realm has no principal for this service",
+    "use the host name of the server's principal, or create the principal: \
+     `kadmin -q 'addprinc -randkey SERVICE/HOST'`",
 );
 const NO_KDC: Cause = ("no KDC of the realm responds", "check the realm in krb5.conf and the network");
 const CLOCKS: Cause = ("the clocks of the machines differ", "synchronize the clocks");
@@ -23,7 +24,8 @@ const NO_KEY: Cause = (
     "add the current key to the server's keytab (`kadmin -q 'ktadd SERVICE/HOST'`), and run `kinit`",
 );
 
-/// Failures on a client's machine. The first field is the minor status, a code of libkrb5 (`krb5.h`).
+/// Failures that the client's library reports. The first field is the minor status, a code of libkrb5
+/// (`krb5.h`).
 const OF_CLIENT: &[(i32, Cause)] = &[
     (-1_765_328_189, NO_TICKET),  // KRB5_FCC_NOFILE
     (-1_765_328_243, NO_TICKET),  // KRB5_CC_NOTFOUND
@@ -35,7 +37,7 @@ const OF_CLIENT: &[(i32, Cause)] = &[
     (-1_765_328_347, CLOCKS),     // KRB5KRB_AP_ERR_SKEW
 ];
 
-/// Failures that a server reports when it refuses a context, in the same form.
+/// Failures that a server reports when it refuses a context, by minor status.
 const OF_REFUSAL: &[(i32, Cause)] = &[
     (-1_765_328_352, OLD_TICKET), // KRB5KRB_AP_ERR_TKT_EXPIRED
     (-1_765_328_347, CLOCKS),     // KRB5KRB_AP_ERR_SKEW
@@ -66,9 +68,9 @@ pub(crate) fn of_refusal(refused: GssError, service: &str) -> GssError {
     GssError { text: Some(text.into()), ..refused }
 }
 
-/// Returns the error of a server whose keytab has no key of the service.
+/// Returns the error of a server that cannot load the key of the service from its keytab.
 pub(crate) fn of_keytab(error: Error, service: &str) -> GssError {
-    let fix = format!("add it with `kadmin -q 'ktadd {service}/HOST'`; KRB5_KTNAME names another keytab");
+    let fix = format!("run `kadmin -q 'ktadd {service}/HOST'`, or set KRB5_KTNAME to another keytab");
     with_text(error, &format!("Kerberos: the keytab has no key of the service {service} ({error}); {fix}"))
 }
 

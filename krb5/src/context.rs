@@ -24,7 +24,7 @@ pub(crate) enum Role {
     Server,
 }
 
-/// A context of the library, in either role.
+/// A context of the GSS-API library, as initiator or acceptor.
 pub(crate) trait Steps: SecurityContext + Send + 'static {
     fn accept(&mut self, token: &[u8]) -> Result<Option<Buf>, Error>;
 }
@@ -104,8 +104,8 @@ impl<C: Steps> Context<C> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if the ticket has expired, which the library does not check. Only the start of a call is
-    /// checked, so a call that starts in time gets its result.
+    /// Fails if the context has expired. The library does not check this. The client checks before it signs a
+    /// call, and the server before it verifies a call. A call that starts in time gets its reply.
     fn check_age(&self) -> Result<(), GssError> {
         match self.expires {
             Some(expires) if SystemTime::now() >= expires => Err(GssError::CONTEXT_EXPIRED),
@@ -166,7 +166,7 @@ fn is_sealed(wrapped: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Headers of RFC 4121 section 4.2.6.2. Tokens of older mechanisms start with 0x60.
+    /// Token headers of RFC 4121 section 4.2.6. Tokens of RFC 1964 start with 0x60.
     #[test]
     fn a_message_that_is_only_signed_is_not_sealed() {
         for sealed in [[5, 4, 2, 0xff], [5, 4, 7, 0xff]] {

@@ -17,9 +17,10 @@
 //! # }
 //! ```
 //!
-//! Without the feature `gssapi` the crate is empty. The feature needs system packages.
+//! Without the feature `gssapi`, the crate is empty. The feature needs system packages.
 //!
-//! Errors name the cause and, if known, how to fix it. [`local_name`] maps a client's principal to a user.
+//! Error messages include the cause and the fix if they are known. [`local_name`] maps a client's principal
+//! to a user.
 
 #![cfg_attr(not(feature = "gssapi"), allow(rustdoc::broken_intra_doc_links))]
 #![cfg(feature = "gssapi")]

@@ -28,7 +28,7 @@ pub use transfer::{Digest, Progress, Take};
 pub use url::{Transport, Url, UrlError};
 pub use walk::{Step, Visit, Walk};
 
-/// Maximum bytes of data in one call or reply.
+/// Maximum length of the data in one READ or WRITE, in bytes.
 const CHUNK_MAX: u32 = 1 << 20;
 /// Maximum number of outstanding calls per transfer.
 const WINDOW: usize = 16;
@@ -57,9 +57,9 @@ pub struct Remote {
     root: NfsFh3,
     /// The export's path, as components.
     mounted: Vec<Bytes>,
-    /// Maximum bytes of data in a READ.
+    /// Maximum length of the data in a READ, in bytes.
     read_size: u32,
-    /// Maximum bytes of data in a WRITE.
+    /// Maximum length of the data in a WRITE, in bytes.
     write_size: u32,
 }
 
@@ -98,20 +98,20 @@ pub fn this_user() -> Credential {
 }
 
 impl Remote {
-    /// Connects to the server of a URL and mounts the export that contains the URL's path. MOUNT is called on
-    /// the port in the URL (`?mountport=`) if there is one. Otherwise it is called on the same connection if
-    /// the server supports that, or on the port that the server's rpcbind returns.
+    /// Connects to the server of a URL and mounts the innermost export that contains the URL's path. Calls
+    /// MOUNT on the port in the URL (`?mountport=`), if given. Otherwise calls MOUNT on the same connection
+    /// if the server offers MOUNT there, else on the port that the server's rpcbind returns.
     ///
     /// # Errors
-    /// [`ClientError`] if the connection fails, the export does not exist, or the server refuses.
+    /// [`ClientError`] if the connection fails, the export does not exist, or the server refuses the mount.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
         let options = connection::options();
         let connection = ServerConnection::to(url, options.clone()).await?;
         Remote::mount_over(connection, url, &options).await
     }
 
-    /// As [`Remote::mount`], over a connection supplied by the caller. If MOUNT needs another connection,
-    /// that connection uses `options`.
+    /// Mounts an export like [`Remote::mount`], over a connection supplied by the caller. If MOUNT needs
+    /// another connection, that connection uses the credential and the timeout of `options`.
     ///
     /// # Errors
     /// As [`Remote::mount`].
@@ -184,7 +184,7 @@ impl Remote {
         }
     }
 
-    /// Finds the file of a path. The path starts at the server's root and not at the export. Symbolic links
+    /// Finds the file at a path. The path starts at the server's root and not at the export. Symbolic links
     /// are not followed. For a path outside the export, returns the export's root.
     ///
     /// # Errors
@@ -232,7 +232,7 @@ impl Remote {
         self.attributes(self.root, self.export_path()).await
     }
 
-    /// Returns the same file with its current attributes.
+    /// Returns `file` with its current attributes.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].
@@ -311,7 +311,7 @@ fn joined(components: &[Bytes]) -> String {
     components.iter().fold(String::new(), |path, name| path + "/" + &String::from_utf8_lossy(name))
 }
 
-/// Returns the export with the longest path that is a prefix of `wanted`, or the root if there is none.
+/// Returns the longest export path that is a prefix of `wanted`, or `None` if no export path is a prefix.
 fn longest_export(exports: &[ExportnodeElement], wanted: &[Bytes]) -> Option<Vec<Bytes>> {
     exports
         .iter()

@@ -1,7 +1,7 @@
-//! The trait of file systems that NFS version 3 (RFC 1813) can serve.
+//! The trait for file systems that NFS version 3 (RFC 1813) can serve.
 //!
 //! An [`Export`] works with files, names and attributes, independently of XDR and the transport. This crate
-//! has two exports: [`memory`] stores files in memory, and `directory` serves a directory of this machine.
+//! has two exports: [`memory`] stores files in memory, and `directory` serves a directory of a Linux machine.
 
 #[cfg(all(target_os = "linux", feature = "directory"))]
 pub mod directory;
@@ -18,7 +18,7 @@ pub use names::NAME_MAX;
 pub use permissions::{NfsCaller, access_bits};
 
 /// The handle of a file, at most 64 bytes. Only the export that created the handle can interpret it (RFC 1813
-/// section 2.3.3).
+/// section 2.6).
 pub type FileHandle = SmallOpaque<64>;
 
 /// A position in a directory listing. Zero is the start; the export chooses all other values.
@@ -27,7 +27,7 @@ pub type Cookie = u64;
 /// Eight opaque bytes that are compared for equality (RFC 1813: `cookieverf3`, `createverf3`, `writeverf3`).
 pub type NfsVerifier = [u8; 8];
 
-/// The kinds of files (RFC 1813 section 2.3.5, `ftype3`).
+/// The kinds of files (RFC 1813 section 2.6, `ftype3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -46,7 +46,7 @@ pub enum FileKind {
     Fifo,
 }
 
-/// Time since the beginning of 1970, UTC (RFC 1813 section 2.3.5, `nfstime3`).
+/// Time since the beginning of 1970, UTC (RFC 1813 section 2.6, `nfstime3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileTime {
     /// Seconds. The range ends in the year 2106.
@@ -67,7 +67,7 @@ impl FileTime {
     }
 }
 
-/// A file's attributes (RFC 1813 section 2.3.5, `fattr3`).
+/// A file's attributes (RFC 1813 section 2.6, `fattr3`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// The kind of file.
@@ -141,7 +141,7 @@ impl<T> Outcome<T> {
     }
 }
 
-/// The result of a rename, which changes two directories.
+/// The result of a rename, which can change two directories.
 #[derive(Clone, Debug)]
 pub struct Renamed {
     /// The result.
@@ -169,7 +169,7 @@ pub enum SetTime {
     To(FileTime),
 }
 
-/// Attributes to set; absent attributes stay unchanged (RFC 1813 section 2.3.5, `sattr3`).
+/// Attributes to set; absent attributes stay unchanged (RFC 1813 section 2.6, `sattr3`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permissions; bits above the low twelve are ignored.
@@ -209,7 +209,7 @@ pub struct ReadData {
 pub enum Stability {
     /// Until the data is committed, it may be lost if the server stops.
     Unstable,
-    /// The data, and the metadata needed to find it, is on stable storage.
+    /// The data and the metadata needed to find the data are on stable storage.
     DataSync,
     /// The data and all attributes are on stable storage.
     FileSync,
@@ -227,7 +227,7 @@ pub struct WriteResult {
 /// How to create a regular file (RFC 1813 section 3.3.8, `createhow3`).
 #[derive(Clone, Debug)]
 pub enum CreateHow {
-    /// Use an existing file and set only its size, or create a new one.
+    /// Use an existing file and set only its size, or create a new file.
     Unchecked(SetAttributes),
     /// Fail if the name exists.
     Guarded(SetAttributes),
@@ -306,14 +306,14 @@ pub const TRANSFER_MAX: u32 = 4 << 20;
 
 /// Non-blocking variants of some calls of an [`Export`]. A variant may return `None` for any reason, for
 /// example if it would wait for the storage. Then the server makes the blocking call. An export that never
-/// blocks ([`Export::BLOCKS`]), or always blocks, keeps the defaults.
+/// blocks ([`Export::BLOCKS`]), or always blocks, can keep the default implementations.
 pub trait TryExport {
-    /// [`Export::attributes`].
+    /// Tries [`Export::attributes`] without blocking.
     fn try_attributes(&self, _file: &FileHandle) -> Option<Attributes> {
         None
     }
 
-    /// [`Export::lookup`], with the directory's attributes.
+    /// Tries [`Export::lookup`] without blocking. Also returns the directory's attributes.
     fn try_lookup(
         &self,
         _caller: &NfsCaller,
@@ -323,12 +323,12 @@ pub trait TryExport {
         None
     }
 
-    /// [`Export::access`].
+    /// Tries [`Export::access`] without blocking.
     fn try_access(&self, _caller: &NfsCaller, _file: &FileHandle, _wanted: u32) -> Option<(u32, Attributes)> {
         None
     }
 
-    /// [`Export::read`], with the file's attributes after the read.
+    /// Tries [`Export::read`] without blocking. Also returns the file's attributes after the read.
     fn try_read(
         &self,
         _caller: &NfsCaller,
@@ -339,7 +339,7 @@ pub trait TryExport {
         None
     }
 
-    /// [`Export::write`].
+    /// Tries [`Export::write`] without blocking.
     fn try_write(
         &self,
         _caller: &NfsCaller,
@@ -364,8 +364,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Returns the handle of the root directory.
     fn root(&self) -> FileHandle;
 
-    /// Returns true if this export made the handle. A server uses this to find the export of a handle. The
-    /// default implementation returns true, which suits a server with one export.
+    /// Returns true if this export created the handle. A server calls this method to find the export of a
+    /// handle. The default implementation returns true, which suits a server with one export.
     fn owns(&self, _file: &FileHandle) -> bool {
         true
     }
@@ -380,8 +380,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Returns the attributes of a file.
     ///
     /// # Errors
-    /// [`NfsError::BadHandle`], [`NfsError::Stale`], and errors of the storage. The same holds for all
-    /// methods below.
+    /// [`NfsError::BadHandle`], [`NfsError::Stale`], and errors of the storage. All methods below can also
+    /// return these errors.
     fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
 
     /// Sets attributes. If there is a guard, the file's ctime must equal the guard.
@@ -448,8 +448,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Creates a regular file.
     ///
     /// # Errors
-    /// [`NfsError::Exist`], and as [`Export::lookup`]. The same holds for all methods that create a file or
-    /// directory.
+    /// [`NfsError::Exist`], and as [`Export::lookup`]. All methods that create a file or directory can return
+    /// these errors.
     fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
 
     /// Creates a directory.
@@ -517,8 +517,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// [`NfsError::IsDir`] for a directory, [`NfsError::Exist`], [`NfsError::MLink`].
     fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
-    /// Lists a directory from a cookie. Calls `take` with each entry. If `take` returns false, it has
-    /// rejected the entry, and the listing stops.
+    /// Lists a directory from a cookie. Calls `take` with each entry. If `take` returns false, the entry is
+    /// not listed, and the listing stops.
     ///
     /// An entry's cookie is valid as long as the server runs, even if entries are created or removed. With
     /// `plus`, entries include their files if available.

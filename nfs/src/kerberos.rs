@@ -10,7 +10,7 @@ use rpcrdma_runtime::{GssError, GssMechanism, GssServer};
 use crate::export::NfsCaller;
 use crate::nfs::Principals;
 
-/// The service of RPCSEC_GSS for NFS (RFC 2623 section 2.2).
+/// The GSS-API service name of NFS servers (RFC 2623).
 const SERVICE: &str = "nfs";
 
 /// Returns a client's mechanism for the server on `host`.
@@ -21,16 +21,16 @@ pub fn client(host: &str) -> Result<impl GssMechanism + 'static, GssError> {
     Ok(Krb5Client::new(SERVICE, host))
 }
 
-/// Returns the server side of RPCSEC_GSS.
+/// Returns the acceptor of RPCSEC_GSS contexts for the service `nfs`.
 ///
 /// # Errors
-/// Fails if the keytab has no key of the service `nfs`.
+/// Fails if the keytab cannot be read or has no key of the service `nfs`.
 pub fn server() -> Result<GssServer, GssError> {
     Ok(GssServer::new(Krb5Server::new(SERVICE)?))
 }
 
-/// Maps principals to users: looks up a principal's local name in the password database. All exports share
-/// the lookups.
+/// Returns the mapping of principals to users. The mapping looks up a principal's local name in the password
+/// database. All exports share one cache.
 #[must_use]
 pub fn principals() -> Principals {
     static SHARED: LazyLock<Principals> =

@@ -3,7 +3,8 @@
 //! - [`client`] mounts an export and reads, writes and lists its files.
 //! - [`nfs`] implements the NFS and MOUNT programs for any [`export::Export`].
 //! - [`provider`] selects the provider for RPC-over-RDMA: iWARP in user space or an RDMA device.
-//! - [`security`] names AUTH_SYS and the services of Kerberos. [`kerberos`] needs the feature `krb5`.
+//! - [`security`] defines the security of calls: AUTH_SYS or a service of Kerberos. [`kerberos`] needs the
+//!   feature `krb5`.
 //! - [`export`] defines the trait that a file system implements. Two implementations are included: one in
 //!   memory, and, with the feature `directory`, one that serves a directory of a Linux machine.
 //!
@@ -37,8 +38,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. A library
-//! sets `default-features = false` and enables `client` or `directory`.
+//! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. To use only the
+//! library, set `default-features = false`, and enable `client` or `directory` as needed.
 
 #[cfg(feature = "programs")]
 pub mod cli;

@@ -58,13 +58,14 @@ impl<E> Clone for NfsHandler<E> {
 }
 
 impl<E: Export> NfsHandler<E> {
-    /// Serves an export to every caller, with the identity that the caller claims.
+    /// Serves an export with the default [`ExportPolicy`].
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
         NfsHandler { export, read_only: false, policy: Arc::default(), permits: Arc::default() }
     }
 
-    /// Sets which callers are allowed, and their identities. Other calls are rejected with AUTH_TOOWEAK.
+    /// Sets which callers are allowed, and their identities. Calls of other callers, except NULL, are
+    /// rejected with AUTH_TOOWEAK.
     #[must_use]
     pub fn policy(self, policy: Arc<ExportPolicy>) -> Self {
         NfsHandler { policy, ..self }
@@ -85,7 +86,7 @@ impl<E: Export> NfsHandler<E> {
         self.try_or_block(context, 0, None, |_, _| None, call).await
     }
 
-    /// Calls the export. Runs inline if the call does not block, which avoids waking two threads. First
+    /// Calls the export. A call that does not block runs inline, which avoids waking two threads. First
     /// reserves `reply` bytes of memory for the reply. Blocking calls also wait for a permit.
     async fn try_or_block<T: Send + 'static>(
         &self,
@@ -126,7 +127,7 @@ impl<E: Export> NfsHandler<E> {
         self.try_change_or_block(context, changed, |_, _| None, call).await
     }
 
-    /// As [`NfsHandler::try_or_block`], for a change, which fails if the handler is read-only.
+    /// Calls the export like [`NfsHandler::try_or_block`], for a change. Fails if the handler is read-only.
     async fn try_change_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,

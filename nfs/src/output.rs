@@ -12,7 +12,8 @@ use tracing_subscriber::EnvFilter;
 pub use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// The exit status if standard output was closed. Equals the status of a process terminated by SIGPIPE.
+/// The exit status if standard output was closed. A shell reports this status for a process terminated by
+/// SIGPIPE.
 pub const CLOSED: u8 = 141;
 
 /// Maximum time for the runtime's threads to stop before a program exits. libkrb5 destroys its locks at exit,
@@ -127,7 +128,7 @@ pub fn escaped_json(line: &str) -> String {
         .collect()
 }
 
-/// Prints the error, if any, as one line and returns the exit status. `status` maps an error to a status.
+/// Prints the error, if any, as one line and returns the exit status. `status` maps an error to its status.
 /// [`Closed`] is not printed.
 pub fn status(
     program: &str,

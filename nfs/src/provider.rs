@@ -20,8 +20,7 @@ pub enum Provider {
     Iwarp,
     /// An RDMA device through libibverbs and librdmacm. Requires the feature `verbs`.
     Verbs,
-    /// An RDMA device that has the address or a route to it, if there is such a device. Otherwise iWARP in
-    /// user space.
+    /// An RDMA device that has the address or a route to it, else iWARP in user space.
     Auto,
 }
 

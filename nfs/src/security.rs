@@ -23,7 +23,7 @@ pub enum Security {
 impl Security {
     const ALL: [Security; 4] = [Security::Sys, Security::Krb5, Security::Krb5i, Security::Krb5p];
 
-    /// Returns the number in MOUNT's reply: AUTH_SYS or a pseudo-flavor (RFC 2623 section 2.1).
+    /// Returns the number in MOUNT's reply: AUTH_SYS or a pseudo-flavor of Kerberos (RFC 2623).
     #[must_use]
     pub fn flavor(self) -> i32 {
         match self {
@@ -34,7 +34,7 @@ impl Security {
         }
     }
 
-    /// Returns the security with this number in MOUNT's reply, if there is one.
+    /// Returns the security with this number in MOUNT's reply, or `None` for any other number.
     #[must_use]
     pub fn from_flavor(flavor: i32) -> Option<Self> {
         Security::ALL.into_iter().find(|security| security.flavor() == flavor)

@@ -1,5 +1,5 @@
-//! Access rights of callers in a directory that root serves, and confinement to that directory. Tests that
-//! need root are recorded as not run for other users.
+//! Tests access rights of callers in a directory that root serves, and confinement to that directory. If the
+//! user is not root, tests that need root are recorded as not run.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -87,7 +87,7 @@ fn modes_limit_callers() {
     assert_eq!(write(&export, &alice(), &file, b"content"), Ok(7));
     assert_eq!(write(&export, &bob(), &file, b"other"), Err(NfsError::Acces));
     let read = |caller: &NfsCaller| export.read(caller, &file, 0, 100).map(|read| read.data);
-    assert_eq!(read(&bob()).unwrap(), "content", "by a supplementary group");
+    assert_eq!(read(&bob()).unwrap(), "content", "a supplementary group grants access");
     assert_eq!(read(&carol()).unwrap_err(), NfsError::Acces);
     assert_eq!(read(&NfsCaller::NOBODY).unwrap_err(), NfsError::Acces);
     let all = access_bits::READ | access_bits::CHANGES | access_bits::EXECUTE;
@@ -297,8 +297,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Non-blocking calls access one of these files or fail. Counts the successful reads of attributes and the
-/// successful writes.
+/// Checks that non-blocking calls access one of these files or fail. Counts the successful reads of
+/// attributes and the successful writes.
 fn try_and_blocking_operations_agree(
     export: &DirectoryExport,
     files: [&FileHandle; 2],
@@ -397,7 +397,7 @@ fn races_in(place: &Path) -> (u32, u32) {
                 let _ = export.set_attributes(&caller, &file, &mode(0o600), None);
             }
         }
-        assert!(done > 0, "no call succeeded, {refused} were refused");
+        assert!(done > 0, "no write succeeded, {refused} reads were refused");
     });
     let left: Vec<_> =
         fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -406,7 +406,7 @@ fn races_in(place: &Path) -> (u32, u32) {
     tried
 }
 
-/// Uses `/dev/pts`, which is a mount on every Linux system.
+/// Uses `/dev/pts`, which Linux systems mount separately from `/dev`.
 #[test]
 fn nested_mounts_are_served_only_if_configured() {
     let (caller, key) = (NfsCaller::ROOT, HandleKey::random().unwrap());

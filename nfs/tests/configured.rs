@@ -1,4 +1,4 @@
-//! The configuration file of `nfs3d`, reload, stop, and systemd's protocols.
+//! Tests `nfs3d`: the configuration file, reloading, stopping, and systemd's protocols.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -175,7 +175,7 @@ fn the_command_line_overrides_the_file() {
     let daemon = place.start(&[]);
     assert!(!daemon.line.contains(":1/") && daemon.line.contains("read-only"), "{}", daemon.line);
     daemon.stop();
-    // Options outside of tables are defaults for every export.
+    // Options of the command line are the defaults of each export.
     place.configure("[[export]]\ndir = '@a'\n");
     let daemon = place.start(&["--read-only"]);
     assert!(daemon.line.contains("read-only"), "{}", daemon.line);
@@ -355,8 +355,8 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
 
     place.configure("[[export]]\npath = '/b'\ndir = 'nowhere'\n");
     daemon.signal(Signal::HUP);
-    // Gives the server time to process the invalid file. The warnings, which are checked below, show that it
-    // did.
+    // Gives the server time to process the invalid file. The warnings that are checked below show that the
+    // server has processed the file.
     std::thread::sleep(Duration::from_millis(300));
     assert!(is_mounted(&mount("/a").await), "the exports are unchanged");
     place.configure("tcp = '127.0.0.1:0'\n[[export]]\npath = '/b'\ndir = '@b'\n");
@@ -543,7 +543,7 @@ async fn a_reload_changes_the_networks_of_an_export_for_existing_connections() {
     daemon.stop();
 }
 
-/// `/dev/pts` is a mount on every Linux system.
+/// Uses `/dev/pts`, which Linux systems mount separately from `/dev`.
 #[test]
 fn a_mount_below_an_export_is_served_only_with_cross_mounts() {
     let place = Place::new(&[]);
@@ -656,7 +656,7 @@ fn passed_sockets_replace_the_addresses() {
     assert!(text(&refused.stderr).contains("--provider verbs cannot use the RDMA socket"), "{refused:?}");
 }
 
-/// Otherwise the operator cannot see why a client fails.
+/// Without this warning, the operator cannot see why a client fails.
 #[test]
 fn the_log_names_peers_that_may_not_connect() {
     let place = Place::new(&["a"]);

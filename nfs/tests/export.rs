@@ -81,7 +81,7 @@ fn size(size: u64) -> SetAttributes {
     SetAttributes { size: Some(size), ..SetAttributes::default() }
 }
 
-/// Lists at most `max` entries from a cookie.
+/// Lists at most `max` entries after a cookie.
 fn list(export: &impl Export, dir: &FileHandle, cookie: u64, max: usize) -> (Vec<Entry>, bool) {
     let verifier = if cookie == 0 {
         NfsVerifier::default()
@@ -518,7 +518,7 @@ fn handles_survive_the_server() {
     assert_eq!(export.lookup(&WHO, &below, b"..").unwrap().handle, export.root());
 }
 
-/// A hidden field makes users write `..Default::default()`, so that later versions may add fields.
+/// A hidden field requires users to write `..Default::default()`, so that later versions may add fields.
 #[test]
 fn options_of_exports_may_have_more_fields_later() {
     let () = ExportLimits::default().non_exhaustive;

@@ -38,7 +38,7 @@ const KERBEROS: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5
 const ALL: &str = "krb5p,krb5i,krb5";
 const ANONYMOUS: u32 = 65_534;
 
-/// Runs a test in a new realm. An environment variable names the realm. A process cannot change its own
+/// Runs a test in a new realm. Environment variables configure the realm. A process cannot change its own
 /// environment without unsafe code, so the test runs in a second process.
 fn within(test: &str, body: impl Future<Output = ()>) {
     if env::var_os(DIRECTORY).is_some() {
@@ -60,7 +60,7 @@ fn kinit(principal: &str, lifetime: &str) {
     realm::ticket(&mut Command::new("kinit"), principal, lifetime);
 }
 
-/// An `nfs3d` that serves both transports.
+/// An `nfs3d` that serves clients over RDMA and TCP.
 struct Daemon {
     child: Child,
     /// The server's ports for RDMA and TCP.
@@ -112,7 +112,7 @@ impl Drop for Daemon {
 fn served() -> PathBuf {
     let folder = directory().join("served");
     fs::create_dir_all(&folder).unwrap();
-    // Users other than the test's own must have access.
+    // Users other than the user of the test must have access.
     fs::set_permissions(directory(), fs::Permissions::from_mode(0o711)).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     folder
@@ -221,7 +221,10 @@ fn errors_name_the_cause_and_the_fix() {
         refuses(&nfs3(&["ls", &url]), &["ticket has expired", "kinit"]);
         kinit(USER, "1h");
         let unknown = url.replace("localhost", "127.0.0.1");
-        refuses(&nfs3(&["ls", &unknown]), &["does not know this service", "addprinc -randkey nfs/127.0.0.1"]);
+        refuses(
+            &nfs3(&["ls", &unknown]),
+            &["no principal for this service", "addprinc -randkey nfs/127.0.0.1"],
+        );
         let other_key = directory().join("elsewhere.keytab");
         let other = Daemon::start(Daemon::command(ALL, "127.0.0.1:0").env("KRB5_KTNAME", other_key));
         let [url, _] = other.urls("", Security::Krb5);
@@ -309,7 +312,7 @@ fn a_repeated_call_is_dropped_and_a_changed_one_is_denied() {
             assert!(nfs.0.server().await.unwrap().starts_with(b"nfs/localhost@"));
             let call = recorder.last.lock().unwrap().clone();
             let again = services.answer(&Received::unreduced(call.clone()), None).await;
-            assert!(again.is_none(), "{sec}: a sequence number is used once");
+            assert!(again.is_none(), "{sec}: a repeated call is dropped");
             // The checksum of the header covers the XID.
             let changed = Bytes::from([&[!call[0]][..], &call[1..]].concat());
             let denied = services.answer(&Received::unreduced(changed), None).await.unwrap().flatten();

@@ -70,7 +70,7 @@ fn files_stay_open_until_they_are_removed_renamed_or_idle() {
             assert_eq!(write(&export, &caller, &file, "content"), Ok(7));
             assert_eq!(read(&export, &caller, &file).unwrap(), "content");
         }
-        assert_eq!(open_below(dir.path()), 2, "one to read and one to write");
+        assert_eq!(open_below(dir.path()), 2, "one descriptor to read and one to write");
         file
     };
     let removed = used("removed");
@@ -108,7 +108,7 @@ fn a_replaced_file_is_detected() {
     let old = found(&export, "file");
     assert_eq!(read(&export, &caller, &old).unwrap(), "old");
     assert_eq!(write(&export, &caller, &old, "old"), Ok(3));
-    // Another process changes the files.
+    // The test acts as another process that changes the files.
     fs::rename(dir.path().join("other"), dir.path().join("file")).unwrap();
     assert_eq!(read(&export, &caller, &old), Err(NfsError::Stale));
     assert_eq!(write(&export, &caller, &old, "bad"), Err(NfsError::Stale));
@@ -160,7 +160,7 @@ fn an_open_file_serves_only_permitted_callers() {
     assert_eq!(read(&export, &bob, &file), Err(NfsError::Acces), "another user");
     assert_eq!(read(&export, &NfsCaller { gids: vec![7], ..bob.clone() }, &file), Err(NfsError::Acces));
     assert_eq!(write(&export, &bob, &file, "his"), Err(NfsError::Acces));
-    assert_eq!(write(&export, &in_group, &file, "his"), Err(NfsError::Acces), "open to read, not to write");
+    assert_eq!(write(&export, &in_group, &file, "his"), Err(NfsError::Acces), "the group may only read");
 
     // Once the permissions change, the earlier permissions no longer apply to any caller.
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();

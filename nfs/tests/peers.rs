@@ -1,6 +1,6 @@
-//! Other implementations of NFSv3 over TCP. `cargo xtask soak libnfs` and `ganesha` run these tests in
-//! separate network and mount namespaces. There, an rpcbind runs, and `RPCRDMA_PEERS` is a directory in a
-//! tmpfs.
+//! Tests with other implementations of NFSv3 over TCP. `cargo xtask soak libnfs` and `ganesha` run these
+//! tests in separate network and mount namespaces. There, an rpcbind runs, and `RPCRDMA_PEERS` is a directory
+//! in a tmpfs.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "a test may fail")]

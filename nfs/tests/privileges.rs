@@ -191,8 +191,8 @@ async fn a_server_without_root_sets_no_setuid_bits() {
     assert_eq!(mode_of(&dir, "file"), 0o4700);
 }
 
-/// The owner can read its file even if the mode forbids it, since the server temporarily changes the mode. A
-/// read-only export does not change the mode.
+/// In a writable export, the owner can read its file even if the mode forbids it, since the server
+/// temporarily changes the mode. A read-only export does not change the mode.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_without_root_does_not_change_modes() {
     let dir = writable_by_all();
@@ -220,7 +220,8 @@ fn unit_capabilities() -> Vec<String> {
     sets.flat_map(str::split_whitespace).map(|name| name.trim_start_matches("CAP_").to_lowercase()).collect()
 }
 
-/// Returns an `nfs3d` with the rights of the systemd unit, without this capability.
+/// Returns an `nfs3d` with the rights of the systemd unit, without this capability, or `None` if that is
+/// impossible.
 fn nfs3d_as_unit(without: &str, dir: &TempDir) -> Option<Command> {
     let kept = unit_capabilities().into_iter().filter(|name| name != without);
     let set = kept.fold("-all".to_owned(), |set, name| set + ",+" + &name);
@@ -247,7 +248,7 @@ async fn failed_uses(server: &Running, dir: &TempDir) -> Vec<&'static str> {
     let to_root = Sattr3 { uid: Some(0), gid: Some(0), ..Sattr3::default() };
     let uses = [
         ("a user's private directory", write(&user, &in_private).await),
-        ("a user's file without modes", write(&user, &closed).await),
+        ("a user's file with mode 0", write(&user, &closed).await),
         ("an inherited group", inherited && mode_of(dir, "shared/inner") == 0o2750),
         ("another user's file", write(&root, &closed).await),
         ("a mode", mode && mode_of(dir, "owned") == 0o2750),
@@ -262,9 +263,7 @@ async fn failed_uses(server: &Running, dir: &TempDir) -> Vec<&'static str> {
 async fn each_capability_of_the_unit_is_needed() {
     let needing = |capability: &str| match capability {
         "" | "setuid" | "setgid" => &[][..],
-        "dac_override" => {
-            &["a user's private directory", "a user's file without modes", "another user's file"]
-        }
+        "dac_override" => &["a user's private directory", "a user's file with mode 0", "another user's file"],
         "chown" => &["an owner"],
         "fowner" | "fsetid" => &["an inherited group", "a mode"],
         "mknod" => &["a device"],
@@ -286,7 +285,7 @@ async fn each_capability_of_the_unit_is_needed() {
             assert!(message.contains(&without.to_uppercase()) && !refused.status.success(), "{message}");
             continue;
         }
-        // New directories belong to a group of which the user is not a member.
+        // New directories in `shared` inherit a group of which the user is not a member.
         fs::create_dir(dir.path().join("shared")).unwrap();
         chown(dir.path().join("shared"), None, Some(4321)).unwrap();
         fs::set_permissions(dir.path().join("shared"), Permissions::from_mode(0o2777)).unwrap();

@@ -340,7 +340,7 @@ fn an_interrupted_get_resumes() {
             };
             assert_eq!(code, Some(1), "{message}");
             assert!(
-                message.contains("iB) of file; `nfs3 get --resume`, `get -r` and `sync` continue"),
+                message.contains("iB) of file; continue with `nfs3 get --resume`, `get -r` or `sync`"),
                 "{message}"
             );
             assert!(!here.join("file").exists());
@@ -350,7 +350,7 @@ fn an_interrupted_get_resumes() {
         let resume = |expected: &[u8]| {
             succeeds(&nfs3(here, &["get", "--resume", &url]));
             assert!(fs::read(here.join("file")).unwrap() == expected);
-            assert_eq!(fs::read_dir(here).unwrap().count(), 1, "nothing else is left");
+            assert_eq!(fs::read_dir(here).unwrap().count(), 1, "no other file is left");
             fs::remove_file(here.join("file")).unwrap();
         };
         cut();
@@ -637,7 +637,7 @@ async fn handles_stay_valid_after_a_restart() {
     let refused = start(&["--handle-key", &key("two")]).output().unwrap();
     let message = format!("nfs3d: {}: other users can access the key file; run chmod 600\n", key("two"));
     assert_eq!(fails(&refused), (1, &*message));
-    // If no key file is requested and none can be stored, the server logs a warning and runs.
+    // If no key file is requested and no key can be stored, the server logs a warning and runs.
     let mut unkept = start(&[])
         .env("XDG_STATE_HOME", key("two"))
         .stdout(Stdio::piped())

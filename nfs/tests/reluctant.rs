@@ -47,7 +47,7 @@ enum Lists {
     Honestly,
     /// Endless entries with new cookies. Entries named `.` are omitted from a list.
     Endlessly(&'static [u8]),
-    /// Entries whose cookies repeat.
+    /// Entries with repeated cookies.
     InCircles,
     /// Each directory contains a directory with the same handle.
     Itself,

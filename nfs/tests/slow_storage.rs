@@ -1,5 +1,6 @@
 //! A file on slow storage delays neither other files nor its own readers. A caller that waits for slow
-//! storage does not delay other callers. The memory of such calls counts until they end.
+//! storage does not delay other callers. The memory of waiting calls counts toward the budget until the calls
+//! end.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -174,7 +175,7 @@ async fn calls_succeed() {
     }
 }
 
-/// Slow calls of one caller to `count` exports leave threads for another caller.
+/// Checks that slow calls of one caller to `count` exports leave threads for another caller.
 async fn calls_of_others_succeed(count: usize) {
     let exports: Vec<Arc<Slow>> = std::iter::repeat_with(Arc::default).take(count).collect();
     for export in &exports {
@@ -186,7 +187,7 @@ async fn calls_of_others_succeed(count: usize) {
     // A reload keeps the limit.
     server.replace((0..count).map(handler));
     let mut slow = JoinSet::new();
-    // Blocking work counts until it ends, even if its call was abandoned.
+    // Blocking work counts toward the limit until it ends, even if its call was abandoned.
     for _ in 0..2 {
         slow.abort_all();
         while slow.join_next().await.is_some() {}
@@ -201,13 +202,13 @@ async fn calls_of_others_succeed(count: usize) {
     }
     let tried = timeout(Duration::from_secs(10), lookup(&server, exports[0].root(), b"other", 2)).await;
     exports.iter().for_each(|export| export.release());
-    assert!(matches!(tried.expect("a call waits for that of another caller"), Lookup3Res::Nfs3Ok(_)));
+    assert!(matches!(tried.expect("a call waits for calls of another caller"), Lookup3Res::Nfs3Ok(_)));
     while let Some(done) = slow.join_next().await {
         assert!(matches!(done.unwrap(), Lookup3Res::Default(..)));
     }
 }
 
-/// Waits until a condition is true. Returns false if it is still false after 30 seconds.
+/// Waits until a condition is true. Returns false if the condition is still false after 30 seconds.
 async fn until(mut holds: impl FnMut() -> bool) -> bool {
     let waiting = async {
         while !holds() {

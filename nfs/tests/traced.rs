@@ -82,7 +82,7 @@ impl Span {
     }
 }
 
-/// Returns the spans of the calls that a program logged, all of which must have this kind.
+/// Returns the spans of the calls that a program logged. All spans must have this kind.
 fn spans(log: &Path, kind: &str) -> Vec<Span> {
     let text = fs::read_to_string(log).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -98,7 +98,7 @@ fn spans(log: &Path, kind: &str) -> Vec<Span> {
     spans.collect()
 }
 
-/// The attributes that both spans of a call have.
+/// The attributes that are equal in both spans of a call.
 const SHARED: [&str; 8] = [
     "rpc.system",
     "onc_rpc.program.number",

@@ -1,4 +1,4 @@
-//! Programs whose output is closed, as in `nfs3 ls URL | head -1`: they exit silently, and a server
+//! Tests programs with closed output, as in `nfs3 ls URL | head -1`. The programs exit silently, but a server
 //! continues.
 
 #![cfg(target_os = "linux")]
@@ -90,7 +90,7 @@ fn programs_exit_silently() {
     child.wait().unwrap();
 }
 
-/// A failure has its exit status even if its message cannot be written.
+/// A failed program exits with its usual status even if the error message cannot be written.
 #[test]
 fn failures_keep_their_status() {
     let dir = tempfile::tempdir().unwrap();

@@ -50,14 +50,14 @@ pub struct Trace {
     pub more_connections: usize,
     /// The number of packets.
     pub packets: u64,
-    /// Problems of the capture itself, and omitted parts, as text.
+    /// Descriptions of problems of the capture and of omitted parts.
     pub remarks: Vec<String>,
 }
 
 /// A TCP connection in a capture.
 #[derive(Debug)]
 pub struct CapturedConnection {
-    /// The connection's number in the capture, from 1.
+    /// The connection's number in the capture, counted from 1.
     pub number: usize,
     /// The initiator.
     pub client: SocketAddr,
@@ -207,7 +207,7 @@ impl Reading {
         }
         if let Some((link, count)) = self.unknown {
             remarks.push(format!(
-                "{count} packets of another link type were omitted (the first of LINKTYPE {link})"
+                "{count} packets of unsupported link types were omitted (the first has LINKTYPE {link})"
             ));
         }
         if self.omitted > 0 {

@@ -1,5 +1,5 @@
-//! The output of `rpcrdma info`: the RDMA devices of this machine, and the provider that an address would
-//! use.
+//! The output of `rpcrdma info`: the RDMA devices of this machine, and the providers that `--provider auto`
+//! selects for addresses.
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Serves directories by NFSv3 and MOUNT over RPC-over-RDMA, and optionally over TCP.
+//! Serves directories as NFSv3 exports over RPC-over-RDMA, and optionally over TCP.
 
 #[path = "nfs3d/exports.rs"]
 mod exports;
@@ -155,7 +155,7 @@ impl Listening {
         urls.collect::<Vec<_>>().join(" and ")
     }
 
-    /// Returns the networks of this machine: loopback, and the bound addresses.
+    /// Returns the networks of this machine: loopback, and the bound addresses except 0.0.0.0 and [::].
     fn this_machine(&self) -> Vec<IpNet> {
         let own = self.addresses.iter().map(|(_, at)| at.ip()).filter(|ip| !ip.is_unspecified());
         let v4 = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
@@ -168,21 +168,20 @@ impl Listening {
     }
 }
 
-/// Returns the maximum numbers of connections, and of connections from one address, for a process that may
-/// open this many files.
+/// Returns the maximum number of connections, and the maximum from one address, for a process that may open
+/// `files` files.
 fn connection_limits(files: usize, provider: Provider, defaults: &ServerOptions) -> (usize, usize) {
     let files_per_connection = match provider {
         Provider::Iwarp => 1,
-        // A connection has an event channel of librdmacm and a completion channel.
+        // A connection uses an event channel of librdmacm and a completion channel.
         Provider::Verbs | Provider::Auto => 2,
     };
-    // The other half of the files is for the exports.
+    // Leaves half of the descriptors to the exports.
     let connections = (files / 2 / files_per_connection).clamp(1, defaults.max_connections);
-    // One address cannot occupy all connections.
     (connections, (connections / 4).clamp(1, defaults.max_connections_per_address))
 }
 
-/// Raises the soft limit of open files to the hard limit. Returns the limit.
+/// Tries to raise the soft limit of open files to the hard limit. Returns the resulting soft limit.
 fn raise_file_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -190,7 +189,7 @@ fn raise_file_limit() -> usize {
     in_force.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
 }
 
-/// Waits until the sender is dropped.
+/// Waits until the sender of `stop` is dropped.
 async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
@@ -290,7 +289,7 @@ impl Signals {
     }
 }
 
-/// The state of a running server that a reload needs.
+/// The state that a reload of a running server needs.
 struct Running {
     arguments: Nfs3dArguments,
     line: Vec<OsString>,
@@ -318,7 +317,8 @@ impl Running {
             tokio::select! {
                 _ = signals.interrupt.recv() => break,
                 _ = signals.terminate.recv() => break,
-                // Without a configuration file, SIGHUP means that the terminal was closed.
+                // Closing the terminal also causes SIGHUP, so SIGHUP stops a server without a configuration
+                // file.
                 _ = signals.hangup.recv() => match self.arguments.config {
                     Some(_) => self.reload(),
                     None => break,
@@ -360,8 +360,8 @@ impl Running {
     }
 }
 
-/// Returns the server's stored key. If none is stored, creates and stores one. If no key can be stored, logs
-/// a warning and returns `None`.
+/// Returns the server's stored key. If no key is stored, creates and stores a key. If the default file cannot
+/// be found, read or created, logs a warning and returns `None`.
 ///
 /// # Errors
 /// Fails if the requested file cannot be read or created.
@@ -393,7 +393,7 @@ fn state_folder() -> Option<PathBuf> {
 }
 
 fn log_access(directories: &[Directory]) {
-    // Each thread of the server has the capabilities of this thread, except while it acts as a caller.
+    // A thread of the server has the capabilities of this thread, except while it acts as a caller.
     let capabilities = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     for directory in directories {
         output::inform("nfs3d", directory.access(capabilities));

@@ -9,7 +9,7 @@ use crate::client::{Digest, Url};
 use crate::output::LogFormat;
 use crate::provider::Provider;
 
-/// Accesses files on an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
+/// Accesses files on an NFSv3 server over RPC-over-RDMA (by default, iWARP in user space), or over TCP.
 ///
 /// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. nfs3 calls
 /// MOUNT on the same connection, or on the port that the server's rpcbind returns. ?mountport=PORT at the end
@@ -24,13 +24,13 @@ use crate::provider::Provider;
 #[non_exhaustive]
 pub struct Nfs3Arguments {
     /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
-    /// server, else iwarp); same as ?provider=PROVIDER at the end of a URL
+    /// server, else iwarp). Same as ?provider=PROVIDER at the end of a URL
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Option<Provider>,
-    /// Print no progress and no names of copied files
+    /// Print neither progress nor the digests and names of copied files
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Print one JSON object per file or line
+    /// Print JSON objects, one per line
     #[arg(long, global = true)]
     pub json: bool,
     /// The format of warnings and of the log on standard error. In JSON, each span is logged when it ends;
@@ -50,7 +50,7 @@ pub enum Nfs3Command {
         /// Also print type, mode, link count, owner, group, size and time
         #[arg(short = 'l')]
         long: bool,
-        /// With -l, print sizes in units of powers of 1024
+        /// With -l, print sizes with a unit, such as KiB or MiB
         #[arg(short = 'H', long, requires = "long")]
         human: bool,
         /// Directory or file
@@ -66,7 +66,7 @@ pub enum Nfs3Command {
     },
     /// Fetch a file and print its SHA-256 digest
     Get {
-        /// How to copy
+        /// The options for copying
         #[command(flatten)]
         how: CopyOptions,
         /// File, or with -r a directory
@@ -76,7 +76,7 @@ pub enum Nfs3Command {
     },
     /// Store a file and print its SHA-256 digest
     Put {
-        /// How to copy
+        /// The options for copying
         #[command(flatten)]
         how: CopyOptions,
         /// Read the stored data back, and fail if it differs
@@ -92,7 +92,7 @@ pub enum Nfs3Command {
         /// Also remove directories with everything below them
         #[arg(short, long)]
         recursive: bool,
-        /// Files
+        /// Files, or with -r directories
         #[arg(required = true)]
         urls: Vec<Url>,
     },
@@ -112,7 +112,7 @@ pub enum Nfs3Command {
         /// New name, or a directory to move the file to. An existing file is replaced
         to: Url,
     },
-    /// Copy changed files from one directory to another; exactly one of them is a URL. Deletes nothing
+    /// Copy changed files between a local directory and a directory of a server. Deletes nothing
     ///
     /// A file is copied if its size or modification time differs. The modification time is also copied. A
     /// symbolic link whose target differs is replaced, and is not listed. If the destination has a file or a
@@ -152,7 +152,7 @@ impl Nfs3Command {
     }
 }
 
-/// How files are copied.
+/// The options of `nfs3 get` and `nfs3 put` for copying files.
 #[derive(Args, Debug)]
 #[command(
     mut_arg("transfers", |transfers| transfers.requires("recursive")),
@@ -175,17 +175,18 @@ pub struct CopyOptions {
     pub tree: TreeOptions,
 }
 
-/// The selection of files in a tree, and the concurrency. Patterns may contain `*`, `?` and `**`; only `**`
-/// matches a slash, and `**/` can also match the empty string. A pattern that ends with a slash matches only
-/// directories. A pattern with a slash before its last character is compared with the path below the copied
-/// directory, any other pattern with the name.
+/// The selection of files in a tree, and the concurrency. Patterns may contain `*`, `?` and `**`, of which
+/// only `**` matches a slash. At the start of a pattern or after a slash, `**/` can also match the empty
+/// string. A pattern that ends with a slash matches only directories. A pattern with a slash before its last
+/// character is compared with the path below the copied directory. Any other pattern is compared with the
+/// name.
 #[derive(Args, Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeOptions {
     /// Maximum number of concurrent copies
     #[arg(long, value_name = "N", default_value = "1", value_parser = transfers)]
     pub transfers: usize,
-    /// Copy only files that match a pattern; may be repeated. All directories are still created
+    /// Copy only files that match a pattern; may be repeated. Does not apply to directories
     #[arg(long, value_name = "PATTERN", value_parser = file_pattern)]
     pub include: Vec<String>,
     /// Skip files, and directories with everything below them, that match a pattern; may be repeated
@@ -253,12 +254,12 @@ fn matches(pattern: &[u8], text: &[u8], is_start: bool) -> bool {
     }
 }
 
-/// A directory of this machine or of a server.
+/// The location of a directory.
 #[derive(Clone, Debug)]
 pub enum Location {
-    /// On this machine.
+    /// A directory of this machine.
     Local(PathBuf),
-    /// On a server.
+    /// A directory of a server.
     Server(Url),
 }
 

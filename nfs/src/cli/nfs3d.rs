@@ -15,13 +15,13 @@ use crate::security::Security;
 
 pub use config::Nfs3dConfig;
 
-/// Serves directories by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
+/// Serves directories as NFSv3 exports over RPC-over-RDMA (by default, iWARP in user space).
 ///
-/// If nfs3d runs as root, each caller acts as the user whose ID it sends, and owns the files that it creates.
-/// Root needs CAP_SETUID and CAP_SETGID. If nfs3d runs as another user, all callers have that user's rights.
-/// AUTH_SYS proves nothing, not even for programs on this machine: any caller can claim to be any user except
-/// root. --all-squash makes every caller anonymous. --secure accepts calls only from ports reserved for root.
-/// Serve only networks whose machines you trust to send the correct user.
+/// If nfs3d runs as root, each call runs with the caller's user ID and groups, and new files belong to that
+/// user. Root needs CAP_SETUID and CAP_SETGID. If nfs3d runs as another user, all callers have that user's
+/// rights. AUTH_SYS proves nothing, not even for programs on this machine: by default, a caller can claim to
+/// be any user except root. --all-squash makes every caller anonymous. --secure accepts calls only from ports
+/// reserved for root. Serve only networks whose machines you trust to send the correct user.
 ///
 /// File handles cannot be guessed. Their key is stored in a file, so handles stay valid when the server
 /// restarts. --handle-key names the file. The default is handle-key in STATE_DIRECTORY, or in nfs3d below
@@ -36,12 +36,12 @@ pub use config::Nfs3dConfig;
 #[command(name = "nfs3d", version)]
 #[non_exhaustive]
 pub struct Nfs3dArguments {
-    /// The exported directory. The configuration file can export further directories in export tables.
+    /// The options of the only export, or the defaults of the exports in the configuration file.
     #[command(flatten)]
     pub export: ExportOptions,
-    /// Read options from this TOML file: NAME = VALUE for each long option, dir = "DIR", and export tables
-    /// with options of one export. Options outside of tables are the defaults of each export. The command
-    /// line overrides the file.
+    /// Read options from this TOML file: NAME = VALUE for long options, dir = "DIR", and export tables with
+    /// options of one export. Options outside of tables are the defaults of each export. The command line
+    /// overrides options outside of tables.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check options, addresses, directories, handle key and keytab, then exit
@@ -58,30 +58,32 @@ pub struct Nfs3dArguments {
     /// split between two TCP segments, and reconnects
     #[arg(long)]
     pub crc: bool,
-    /// Also serve NFS and MOUNT over TCP at this address. Linux's mount calls MOUNT there (mountport=PORT)
+    /// Also serve NFS and MOUNT over TCP at this address. Linux's mount command calls MOUNT there
+    /// (mountport=PORT)
     #[arg(long, value_name = "ADDR:PORT")]
     pub tcp: Option<String>,
     /// The file with the key of file handles; created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub handle_key: Option<PathBuf>,
-    /// Print statistics when the server stops: calls by transport, outcomes, and rejections
+    /// Print statistics when the server stops: connections, replies, duplicate requests, traffic, and
+    /// refusals
     #[arg(long)]
     pub stats: bool,
     /// Serve Prometheus metrics and a health check (/healthz) over HTTP at this address
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<String>,
-    /// How long a stopping server waits for running calls
+    /// Maximum time to wait for running calls when the server stops
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub stop_timeout: Duration,
     /// The format of warnings and of the log on standard error. In JSON, each span is logged when it ends;
     /// RUST_LOG=rpcrdma_runtime::calls=debug logs one span per call
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
-    /// Register NFS and MOUNT with rpcbind, under the netid rdma, and with --tcp also under tcp. Replaces
-    /// other registrations of both programs
+    /// Register NFS and MOUNT with rpcbind, under the netid rdma or rdma6, and with --tcp also under tcp or
+    /// tcp6. Replaces other registrations of both programs
     #[arg(long)]
     pub register: bool,
-    /// The address of the rpcbind to register with, instead of this machine's
+    /// Register with the rpcbind at this address instead of this machine's rpcbind
     #[arg(long, value_name = "ADDR:PORT", requires = "register")]
     pub rpcbind: Option<String>,
 }

@@ -6,7 +6,7 @@ use rpcrdma_nfs3::{
 use super::{ClientError, Remote, RemoteFile};
 
 impl Remote {
-    /// Returns the limits and preferences of the server: FSINFO.
+    /// Calls FSINFO. Returns the limits and preferences of the server.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].
@@ -18,7 +18,7 @@ impl Remote {
         }
     }
 
-    /// Returns the capacity of the file system: FSSTAT.
+    /// Calls FSSTAT. Returns the capacity of the file system.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].
@@ -30,7 +30,7 @@ impl Remote {
         }
     }
 
-    /// Returns the limits on names and links: PATHCONF.
+    /// Calls PATHCONF. Returns the limits on names and links.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].

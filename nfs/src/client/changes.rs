@@ -42,7 +42,7 @@ impl Remote {
         }
     }
 
-    /// Creates a directory, or returns the existing one.
+    /// Creates a directory, or returns the existing directory.
     ///
     /// # Errors
     /// As [`Remote::make_directory`], and [`ClientError::Kind`] if the name exists but is not a directory.

@@ -98,9 +98,9 @@ impl<P: Binding> MessageTransport<P> for ServerConnection {
 /// A connection for calls of the NFS program, with the security of a URL.
 #[derive(Clone, Debug)]
 pub enum NfsConnection {
-    /// Calls with the credential of the connection.
+    /// Sends calls with the credential of the connection.
     Sys(ServerConnection),
-    /// Calls over RPCSEC_GSS.
+    /// Sends calls over RPCSEC_GSS.
     Gss(GssClient<ServerConnection, NfsV3>),
 }
 
@@ -138,7 +138,7 @@ impl NfsConnection {
         Ok(NfsConnection::Gss(GssClient::new(connection, mechanism, service)))
     }
 
-    /// Returns a connection whose calls receive the eligible item of their result in this memory, like
+    /// Returns a connection whose calls receive the first eligible item of the result in this memory, like
     /// [`ServerConnection::with_result_memory`]. RPCSEC_GSS calls do not use the memory.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
@@ -196,9 +196,9 @@ async fn by_tcp(address: String, options: &ClientOptions) -> Result<TcpClient, C
     Ok(TcpClient::connect_with(address, options).await?)
 }
 
-/// Returns a client for the server's MOUNT program. Uses the port in the URL if there is one. Otherwise tries
-/// the NFS connection, on which this project's servers offer MOUNT. If MOUNT is not available there, queries
-/// the server's rpcbind: Linux's server offers MOUNT on another port, without RDMA (RFC 8267 section 5.1).
+/// Returns a client for the server's MOUNT program. Uses the port in the URL, if given. Otherwise tries the
+/// NFS connection, on which this project's servers offer MOUNT. If MOUNT is not available there, queries the
+/// server's rpcbind: Linux's server offers MOUNT on another port, without RDMA (RFC 8267 section 5.1).
 ///
 /// # Errors
 /// [`ClientError::Connect`], [`ClientError::Call`], [`ClientError::Find`], and [`ClientError::NoMount`] if

@@ -75,7 +75,7 @@ pub enum ClientError {
         /// The mismatch.
         what: &'static str,
     },
-    /// A local file cannot be read or written.
+    /// An I/O error of the source or the receiver of the data, such as a local file.
     #[error(transparent)]
     Local(#[from] io::Error),
     /// A task of this client stopped before its call completed.

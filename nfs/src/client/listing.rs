@@ -7,7 +7,7 @@ use rpcrdma_nfs3::{
 
 use super::{ClientError, Remote, RemoteFile, below};
 
-/// Maximum size of a READDIRPLUS reply, in bytes. Over RDMA, the reply uses a Reply chunk.
+/// Maximum size of a READDIRPLUS reply, in bytes. Over RDMA, a long reply uses a Reply chunk.
 const REPLY: u32 = 128 << 10;
 /// Maximum memory for listings, in bytes: about a million entries.
 pub(super) const HELD_MAX: usize = 256 << 20;
@@ -42,8 +42,8 @@ impl Remote {
         Ok(self.list_within(dir, HELD_MAX).await?.0)
     }
 
-    /// As `Remote::list`, with a limit on the size of the entries in bytes. Also returns the unused part of
-    /// the limit.
+    /// Lists a directory like `Remote::list`, with a limit on the size of the entries in bytes. Also returns
+    /// the unused part of the limit.
     pub(super) async fn list_within(
         &self,
         dir: &RemoteFile,
@@ -62,7 +62,7 @@ impl Remote {
             let Readdirplus3Resok { cookieverf, reply, .. } = self.list_some(dir, &args).await?;
             let last = reply.entries.last().map(|entry| entry.cookie);
             for entry in reply.entries {
-                // Skipped entries also count: a server could return `.` forever.
+                // Skipped entries also count toward the limit: a server could return `.` forever.
                 let mut held = size_of::<DirectoryItem>().saturating_add(entry.name.len());
                 let item = self.item(dir, entry).await?;
                 held = held.saturating_add(item.as_ref().map_or(0, DirectoryItem::target_len));

@@ -63,7 +63,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Called with the number of bytes transferred so far.
+/// Called with the position in the file that the transfer has reached, in bytes.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Consumes the next bytes and returns whether to continue.
@@ -210,7 +210,7 @@ impl Remote {
         Ok(same)
     }
 
-    /// Creates a regular file with these permissions, or truncates an existing one.
+    /// Creates a regular file with these permissions, or truncates an existing file.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].
@@ -322,8 +322,8 @@ impl Unstable {
         self.differ |= *self.first.get_or_insert(verifier) != verifier;
     }
 
-    /// Returns the verifier of the uncommitted writes, if there are any. If the server restarted between two
-    /// writes, returns a verifier that no COMMIT will match.
+    /// Returns the verifier of the uncommitted writes, or `None` if no write is uncommitted. If the server
+    /// restarted between two writes, returns a verifier that no COMMIT will match.
     fn verifier(&self) -> Option<Writeverf3> {
         self.first.map(|first| if self.differ { first.map(|byte| !byte) } else { first })
     }
@@ -333,7 +333,7 @@ fn kind(file: &RemoteFile, what: &'static str) -> ClientError {
     ClientError::Kind { path: file.path.clone(), what }
 }
 
-/// Returns the running digest of a source's first bytes.
+/// Returns the running digest of a source's first `len` bytes.
 fn sum_of_first(source: &mut (impl Read + Seek), len: u64) -> io::Result<Sha256> {
     let mut sum = Sha256::new();
     source.rewind()?;

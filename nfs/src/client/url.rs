@@ -9,7 +9,7 @@ const RPCBIND: u16 = 111;
 /// The transport of NFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// RPC-over-RDMA: `rdma://`, port 20049 (RFC 8267 section 5.1).
+    /// RPC-over-RDMA: `rdma://`, port 20049 (RFC 8267 section 4.2).
     Rdma,
     /// RPC over TCP: `tcp://`, port 2049.
     Tcp,
@@ -49,7 +49,7 @@ impl Transport {
 pub struct Url {
     /// The transport of NFS.
     pub transport: Transport,
-    /// A name or an address; an IPv6 address without its brackets.
+    /// A name or an address. An IPv6 address is stored without brackets.
     pub host: String,
     /// The port of NFS.
     pub port: u16,
@@ -82,7 +82,7 @@ pub enum UrlError {
     Escape,
     /// An option after `?` is unknown or malformed.
     #[error(
-        "unknown URL option: expected mountport=PORT, rpcbind=PORT, provider=NAME or sec=NAME after ?; %3F is a question mark"
+        "invalid URL option: expected mountport=PORT, rpcbind=PORT, provider=NAME or sec=NAME after ?; %3F is a question mark"
     )]
     Option,
     /// The security after `sec=` is unknown.
@@ -113,13 +113,13 @@ impl Url {
         }
     }
 
-    /// Returns the last component of the path, if there is one.
+    /// Returns the last component of the path, or `None` for the root.
     #[must_use]
     pub fn file_name(&self) -> Option<&[u8]> {
         self.path.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty())
     }
 
-    /// Returns the path without its last component, and that component, if there is one.
+    /// Returns the path without its last component, and that component, or `None` for the root.
     #[must_use]
     pub fn split_name(&self) -> Option<(&[u8], &[u8])> {
         let name = self.file_name()?;

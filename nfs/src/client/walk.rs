@@ -47,9 +47,9 @@ struct Level {
     held: usize,
 }
 
-/// Visits everything below a directory, depth first and in the order of names. Does not follow links. To
-/// bound memory, the walk fails if a directory contains itself, is more than 512 levels deep, or the listings
-/// on its path exceed 256 MiB in total.
+/// Visits everything below a directory, depth first and in the order of names. Does not follow links. The
+/// walk fails if a directory contains itself or is more than 512 levels deep. To bound memory, the walk also
+/// fails if the listings on the current path exceed 256 MiB in total.
 #[derive(Debug)]
 pub struct Walk<'a> {
     remote: &'a Remote,
@@ -71,8 +71,8 @@ impl Remote {
     /// disappear meanwhile.
     ///
     /// # Errors
-    /// [`ClientError`] for the first entry that cannot be removed, or a failure of the [`Walk`]. Entries
-    /// before it are already removed.
+    /// [`ClientError`] for the first entry that cannot be removed, or a failure of the [`Walk`]. Earlier
+    /// entries are already removed.
     pub async fn remove_tree(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let found = self.lookup_in(above, name.clone()).await?;
         if !found.is_directory() {
@@ -93,7 +93,7 @@ impl Remote {
 }
 
 impl Walk<'_> {
-    /// Returns the next entry, or `None` once all have been visited.
+    /// Returns the next entry, or `None` once all entries have been visited.
     ///
     /// # Errors
     /// [`ClientError`] if a directory cannot be listed or the server exceeds a limit of the walk.

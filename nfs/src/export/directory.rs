@@ -1,31 +1,31 @@
 //! Serves a directory of this machine.
 //!
 //! No call reaches a file outside the directory. The path from the root to a directory is resolved in a
-//! sandbox (cap-std), and names in a directory are single components. Links are never followed. An opened
-//! file is compared with its handle before it is used.
+//! sandbox (cap-std), and names in a directory are single components. A symbolic link as the last component
+//! is never followed. An opened file is compared with its handle before it is used.
 //!
 //! Limitations:
 //! - Only a server that runs as root uses its callers' identities. Files are then accessed with the
 //!   caller's user, group and supplementary groups, and new files belong to the caller. Any other server
 //!   has the rights of its own user for all callers, and new files belong to that user
 //!   ([`DirectoryExport::impersonates_callers`]).
-//! - If another process renames a file, its handles are stale until the file is looked up again. On file
-//!   systems without creation times, a handle can refer to a later file with the same number. The first stale
-//!   handle, for example from an earlier server, starts the only walk over the whole directory. This walk
-//!   also finds renamed files, and ends after a million files.
+//! - If another process renames a file, the file's handles are stale until a client looks up the new name.
+//!   The first stale handle, for example from an earlier server, starts the only walk over the whole
+//!   directory. This walk also finds renamed files, and ends after a million files.
+//! - On file systems without creation times, a handle can refer to a later file with the same number.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes of this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
 //!   adds these rights to the mode. If the server is killed at that time, the rights remain.
 //! - Requires `/proc`, which is used to reopen a checked file and to change its mode.
-//! - Files stay open for two seconds after they were last read or written. A program cannot be run within
-//!   that time after it was written (ETXTBSY). At most 512 descriptors stay open, and at most an eighth of
+//! - Files stay open for up to two seconds after they were last read or written. A program that was written
+//!   cannot be run during this time (ETXTBSY). At most 512 descriptors stay open, and at most an eighth of
 //!   the process's limit.
 //! - A WRITE past RLIMIT_FSIZE terminates the process with SIGXFSZ unless the process handles or ignores that
 //!   signal, as `nfs3d` does. In that case, the WRITE fails with [`NfsError::FBig`].
-//! - Each file that was looked up uses about 150 bytes of memory until it is removed. The memory of
-//!   files that other processes removed is freed when the number of known files reaches 65,536, and each time
-//!   it doubles.
+//! - Each known file uses about 150 bytes of memory until a client removes the file. The memory of files that
+//!   other processes removed is freed when the number of known files reaches 65,536, and each time the number
+//!   doubles.
 
 mod change;
 mod errno;
@@ -93,7 +93,7 @@ pub struct DirectoryExport {
     locks: Locks,
     syncs: Syncs,
     open_files: OpenFiles,
-    /// Completed by the single walk over the whole directory that resolves handles from an earlier server.
+    /// Completed by the single walk over the whole directory ([`DirectoryExport::record_all`]).
     walked: Once,
     write_verifier: NfsVerifier,
     key: HandleKey,
@@ -197,8 +197,8 @@ impl DirectoryExport {
     /// keeps them valid longer.
     ///
     /// # Errors
-    /// The path cannot be opened or is not a directory. The process is root without CAP_SETUID or
-    /// CAP_SETGID. The system provides no random bytes or no thread.
+    /// The path cannot be opened or is not a directory. The process is root but cannot act as its callers,
+    /// for example without CAP_SETUID or CAP_SETGID. The system provides no random bytes or no thread.
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;
@@ -233,8 +233,8 @@ impl DirectoryExport {
         DirectoryExport { cross_mounts, ..self }
     }
 
-    /// Sets whether changes are refused. If the server is not root, a read-only export does not let owners
-    /// read files whose mode forbids it.
+    /// Sets whether changes are refused. If the server is not root and changes are refused, an owner cannot
+    /// read a file whose mode forbids reading.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         DirectoryExport { read_only, ..self }
@@ -401,7 +401,7 @@ fn after(located: &Located) -> Option<super::Attributes> {
     Stat::of(&located.file).ok().map(|stat| stat.attributes)
 }
 
-/// Opens a name of one component. Opens a link itself and not its target.
+/// Opens a single-component name in a directory. Opens a link itself and not its target.
 fn at_name(dir: impl AsFd, name: &[u8]) -> Result<Located, NfsError> {
     let file = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let stat = Stat::of(&file)?;

@@ -4,7 +4,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum NfsError {
-    /// The caller is not the owner.
+    /// The caller is neither the owner nor privileged.
     Perm = 1,
     /// The name does not exist.
     NoEnt = 2,
@@ -48,7 +48,7 @@ pub enum NfsError {
     BadHandle = 10001,
     /// The guard of a change differs from the file's ctime.
     NotSync = 10002,
-    /// The cookie is outdated.
+    /// The cookie is invalid or outdated.
     BadCookie = 10003,
     /// The server does not support the operation.
     NotSupp = 10004,

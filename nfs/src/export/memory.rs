@@ -1,4 +1,4 @@
-//! Serves files in memory. Dropping the export discards them.
+//! Serves files in memory. Dropping the export discards the files.
 //!
 //! Unix permissions apply to the caller's identity. Reading does not change `atime`. Every write is reported
 //! as FILE_SYNC, so COMMIT does nothing.
@@ -24,7 +24,7 @@ use crate::export::{Attributes, TryExport};
 /// The longest path in a symbolic link, in bytes.
 pub const PATH_MAX: usize = 4096;
 
-/// A file system in memory. Every caller may write in its root directory.
+/// A file system in memory. Every caller may write in the root directory.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -60,7 +60,8 @@ impl MemoryExport {
         MemoryExport { tree, instance: instance.to_be_bytes() }
     }
 
-    /// Locks the tree for reading. A panic never leaves a partial change, so a poisoned lock is usable.
+    /// Locks the tree for reading. Ignores poisoning, so that a panic in one call does not fail all later
+    /// calls.
     fn read_tree(&self) -> RwLockReadGuard<'_, Tree> {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +125,7 @@ impl MemoryExport {
         })
     }
 
-    /// Returns the verifier of the exclusive CREATE that created a file, if any.
+    /// Returns the verifier of the exclusive CREATE that created a file, or `None` for any other file.
     fn created_by(tree: &Tree, id: u64) -> Option<NfsVerifier> {
         match &tree.node(id).ok()?.body {
             Body::Regular(_, verifier) => *verifier,

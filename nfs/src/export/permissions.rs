@@ -20,7 +20,7 @@ pub mod access_bits {
     pub const CHANGES: u32 = MODIFY | EXTEND | DELETE;
 }
 
-/// The identity of a caller. With AUTH_SYS, the client claims it without proof.
+/// The identity of a caller. With AUTH_SYS, the client claims the identity without proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsCaller {
     /// The user.
@@ -71,14 +71,14 @@ impl NfsCaller {
             | when(1, access_bits::EXECUTE)
     }
 
-    /// Returns true if the caller may read the file's content. The owner always may, since it could have
-    /// opened the file before the mode changed, and NFS has no OPEN (RFC 1813 section 4.4). A caller that may
-    /// execute the file may also read it.
+    /// Returns true if the caller may read the file's content. The owner may always read, since the owner
+    /// could have opened the file before the mode changed, and NFS has no OPEN (RFC 1813 section 4.4). A
+    /// caller that may execute the file may also read it.
     pub(super) fn may_read(&self, attributes: &Attributes) -> bool {
         self.uid == attributes.uid || self.bits(attributes) & 5 != 0
     }
 
-    /// Returns true if the caller may write the file's content. The owner always may.
+    /// Returns true if the caller may write the file's content. The owner may always write.
     pub(super) fn may_write(&self, attributes: &Attributes) -> bool {
         self.uid == attributes.uid || self.bits(attributes) & 2 != 0
     }

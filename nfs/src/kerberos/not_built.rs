@@ -29,7 +29,7 @@ pub fn server() -> Result<GssServer, GssError> {
     Err(not_built())
 }
 
-/// Maps no principal to a user.
+/// Returns a mapping without users.
 #[must_use]
 pub fn principals() -> Principals {
     Principals::default()

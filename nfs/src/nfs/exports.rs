@@ -10,7 +10,7 @@ use super::permits::CallPermits;
 use crate::export::{Export, FileHandle};
 
 /// The exports of a server, by the paths at which clients mount them. The exports can be replaced while the
-/// server runs. Each call goes to the export that made its file handle ([`Export::owns`]). The limit of an
+/// server runs. Each call goes to the export that created its file handle ([`Export::owns`]). The limit of an
 /// owner's blocking calls applies to all exports together.
 ///
 /// ```
@@ -39,7 +39,7 @@ impl<E> Clone for Exports<E> {
 }
 
 impl<E: Export> Exports<E> {
-    /// Serves exports at their paths. Without exports, all calls are rejected with SYSTEM_ERR.
+    /// Serves exports at their paths. Without exports, all calls except NULL are rejected with SYSTEM_ERR.
     #[must_use]
     pub fn new(exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) -> Self {
         let mut exports = exports.into_iter().peekable();
@@ -70,8 +70,8 @@ impl<E: Export> Exports<E> {
         self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the handler of a file. A handle that no export has made goes to the first export, which
-    /// rejects it.
+    /// Returns the handler of a file. A handle that no export created goes to the first export, which rejects
+    /// the handle.
     fn of(&self, file: &FileHandle) -> Result<NfsHandler<E>, Reject> {
         let served = self.served();
         let owner = match &*served {

@@ -36,7 +36,7 @@ impl<E: Export> MountHandler<E> {
         MountHandler::of(NfsHandler::new(export).into())
     }
 
-    /// Serves several exports. If exports are nested, a path belongs to the innermost one.
+    /// Serves several exports. If exports are nested, a path belongs to the innermost export.
     #[must_use]
     pub fn of(exports: Exports<E>) -> Self {
         MountHandler { exports, mounts: Mutex::default() }
@@ -81,7 +81,8 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// Returns the innermost export that contains a path, and the names below it, if there is such an export.
+/// Returns the innermost export that contains a path, and the names of the path below that export. Returns
+/// `None` if no export contains the path.
 fn find<'a, E>(
     served: &'a Served<E>,
     path: &'a [u8],

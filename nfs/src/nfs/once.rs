@@ -3,7 +3,7 @@ use rpcrdma_runtime::ProcedureId;
 use rpcrdma_runtime::program::Program;
 
 /// Returns true if a procedure of NFSv3 must not run twice for one call, and false for any other program. A
-/// second run would fail or undo later changes. Pass this function to
+/// second run could fail or undo later changes. Pass this function to
 /// [`CachePolicy::only`](rpcrdma_runtime::CachePolicy::only).
 #[must_use]
 pub fn must_not_run_twice(called: ProcedureId) -> bool {

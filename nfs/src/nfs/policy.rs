@@ -21,22 +21,22 @@ pub enum Squash {
     All,
 }
 
-/// Which callers a server admits, and their identities. AUTH_SYS proves nothing: any process on an admitted
-/// address can claim any identity that is not squashed. RPCSEC_GSS proves a name, which
-/// [`ExportPolicy::principals`] maps to a user.
+/// Which callers a server admits, and their identities. AUTH_SYS proves nothing: any process that may connect
+/// can claim any identity that is not squashed. RPCSEC_GSS proves a name, which [`ExportPolicy::principals`]
+/// maps to a user.
 #[derive(Clone, Debug)]
 pub struct ExportPolicy {
-    /// The admitted source networks; empty admits all.
+    /// The admitted source networks. An empty list admits all addresses.
     pub allow: Vec<IpNet>,
-    /// Requires a source port below 1024. If only root may use such ports, other users of an admitted machine
-    /// cannot claim another identity.
+    /// Requires a source port below 1024. If only root may use such ports, ordinary users of an admitted
+    /// machine cannot claim another identity.
     pub secure: bool,
     /// Which callers become anonymous.
     pub squash: Squash,
     /// The user and group of anonymous callers.
     pub anonymous: (u32, u32),
-    /// The accepted security of NFS calls, most preferred first. Other calls are rejected with AUTH_TOOWEAK.
-    /// MOUNT returns this list and accepts calls with any security.
+    /// The accepted security of NFS calls, most preferred first. Other calls except NULL are rejected with
+    /// AUTH_TOOWEAK. MOUNT returns this list and accepts calls with any security.
     pub security: Vec<Security>,
     /// The users of callers with RPCSEC_GSS.
     pub principals: Principals,
@@ -45,7 +45,8 @@ pub struct ExportPolicy {
 }
 
 impl Default for ExportPolicy {
-    /// Admits every caller with its claimed identity.
+    /// Admits every caller with AUTH_SYS or AUTH_NONE. A caller with AUTH_SYS has the identity that it
+    /// claims.
     fn default() -> Self {
         let anonymous = (NfsCaller::NOBODY.uid, NfsCaller::NOBODY.gid);
         ExportPolicy {
@@ -75,7 +76,7 @@ impl ExportPolicy {
         self.allow.is_empty() || context.peer.is_some_and(|peer| self.allows(peer.ip()))
     }
 
-    /// Returns true if callers with this address are allowed. A mapped IPv4 address counts as the IPv4
+    /// Returns true if callers with this address are allowed. An IPv4-mapped IPv6 address counts as the IPv4
     /// address.
     #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {

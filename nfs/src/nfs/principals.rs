@@ -8,13 +8,13 @@ use tokio::sync::watch;
 
 use crate::export::NfsCaller;
 
-/// How long a user is cached.
+/// The time for which a user is cached.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 /// Number of cached names at which all completed lookups are dropped.
 const KEPT_MAX: usize = 4096;
 
-/// Maps the names that RPCSEC_GSS proves to users of this machine. A user is cached for a minute. Concurrent
-/// calls share the lookup of a name, so each name occupies at most one thread.
+/// Maps authenticated names of RPCSEC_GSS callers to users of this machine. A user is cached for a minute.
+/// Concurrent calls share the lookup of a name, so each name occupies at most one thread.
 #[derive(Clone)]
 pub struct Principals(Arc<Inner>);
 
@@ -26,7 +26,7 @@ struct Inner {
 }
 
 /// The lookup of a name: `None` while it runs, then the time of its end and the user. The channel is closed
-/// if the lookup panicked.
+/// without a value if the lookup panicked.
 type Lookup = watch::Receiver<Option<(Instant, Option<NfsCaller>)>>;
 
 fn is_running(lookup: &Lookup) -> bool {
@@ -45,7 +45,7 @@ impl Principals {
         found.as_ref().and_then(|(_, user)| user.clone())
     }
 
-    /// Returns the running or cached lookup of a name, or starts one.
+    /// Returns the running or cached lookup of a name, or starts a lookup.
     fn lookup(&self, name: &Bytes) -> Lookup {
         let mut kept = self.kept();
         if let Some(lookup) = kept.get(name) {

@@ -16,7 +16,7 @@ struct Histogram {
 /// Returns the value of each sample by its text, such as `name{label="value"}`.
 ///
 /// # Errors
-/// The first line that is not valid, or a histogram whose samples do not agree.
+/// The first invalid line, an inconsistent histogram, or a missing newline at the end.
 pub(crate) fn samples(text: &str) -> Result<HashMap<String, f64>, String> {
     let (mut samples, mut families, mut histograms) = (HashMap::new(), HashSet::new(), BTreeMap::new());
     let (mut family, mut kind) = ("", "");
@@ -87,7 +87,8 @@ fn is_name(name: &str) -> bool {
     name.starts_with(starts) && name.chars().all(|c| starts(c) || c.is_ascii_digit())
 }
 
-/// Splits the part of a sample before its value into the name and the labels.
+/// Splits the part of a sample before its value into the name and the labels. Returns `None` if the part is
+/// malformed.
 fn name_and_labels(sample: &str) -> Option<(&str, Labels<'_>)> {
     let (name, labels) = match sample.split_once('{') {
         Some((name, labels)) => (name, labels.strip_suffix('}')?),
@@ -97,7 +98,7 @@ fn name_and_labels(sample: &str) -> Option<(&str, Labels<'_>)> {
     for label in labels.split(',').filter(|_| !labels.is_empty()) {
         let (name, value) = label.split_once('=')?;
         let value = value.strip_prefix('"')?.strip_suffix('"')?;
-        // The values of nfs3d contain nothing that needs quotes or escapes.
+        // The label values of nfs3d contain no characters that need escaping.
         let is_plain = value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '+' | '-'));
         if !is_name(name) || !is_plain || found.insert(name, value).is_some() {
             return None;

@@ -15,7 +15,7 @@ const PASSWORD: &str = "secret";
 /// Debian installs the programs of a KDC in this directory, which is not in the PATH of users.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
-/// A principal whose user exists on every Linux system, with number 1.
+/// A principal whose user has the ID 1 on Debian.
 pub(crate) const USER: &str = "daemon";
 /// A principal without a user.
 pub(crate) const STRANGER: &str = "stranger";
@@ -26,9 +26,9 @@ pub(crate) struct Realm {
 }
 
 impl Realm {
-    /// Starts a realm with two users, the key of `nfs/localhost` in `keytab`, and the key of
-    /// `nfs/elsewhere` in `elsewhere.keytab`. Records that the test did not run if the programs are
-    /// missing.
+    /// Starts a realm with two users, the key of `nfs/localhost` in `keytab`, and the key of `nfs/elsewhere`
+    /// in `elsewhere.keytab`. If the programs are missing, records that the test did not run, and returns
+    /// `None`.
     pub(crate) fn start(folder: &Path) -> Option<Self> {
         let programs = ["krb5kdc", "kdb5_util", "kadmin.local", "kinit"].map(find);
         let [Some(krb5kdc), Some(kdb5_util), Some(_), Some(_)] = programs else {

@@ -169,7 +169,7 @@ fn a_sync_copies_changes_only() {
     daemon.stop(Signal::TERM);
 }
 
-/// Otherwise each file would replace the previous one.
+/// Without this rule, each of several copied files would replace the previous file.
 #[test]
 fn a_slash_after_the_target_requires_a_directory() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -254,7 +254,7 @@ fn a_sync_changes_links() {
     assert_eq!(fails(&nfs3(here.path(), &["get", "-r", &url, "got"])).0, 1);
     has(&back, "four");
     daemon.stop(Signal::TERM);
-    // Unchanged links need no write access.
+    // A sync of unchanged links needs no write access.
     let daemon = Daemon::start(served.path(), &["--read-only"]);
     succeeds(&sync(["copy", &format!("{}/copy", daemon.url)]));
     daemon.stop(Signal::TERM);
@@ -275,7 +275,7 @@ fn capturing_tcp_or_a_device_causes_a_warning() {
     let warning = |how| format!("RPCRDMA_PCAP is ignored {how}: only iWARP is captured\n");
     assert_eq!(errors(nfs3, &["ls", tcp]), format!("nfs3: {}", warning("for tcp:// URLs")));
     daemon.stop(Signal::TERM);
-    // Neither program finds a device for this address.
+    // Both programs print the warning before they fail.
     for (program, arguments) in [(nfs3, &["ls", "rdma://127.0.0.1:1/"][..]), (nfs3d, &["/none"])] {
         let errors = errors(program, &[&["--provider", "verbs"], arguments].concat());
         assert!(errors.contains(&warning("with --provider verbs")), "{errors}");
@@ -327,7 +327,7 @@ fn an_interrupted_run_ends_promptly_and_keeps_its_results() {
     let has_data = || fs::metadata(&part).is_ok_and(|part| part.len() > 8 << 20);
     let output = interrupted(command, has_data, || signal(Signal::STOP));
     signal(Signal::CONT);
-    let kept = "iB) of file; `nfs3 get --resume`, `get -r` and `sync` continue";
+    let kept = "iB) of file; continue with `nfs3 get --resume`, `get -r` or `sync`";
     assert!(text(&output.stderr).contains(kept), "{output:?}");
     assert!(part.exists() && here.path().join("file.nfs3-state").exists());
 

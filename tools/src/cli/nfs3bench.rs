@@ -21,7 +21,7 @@ pub const MAX_TRANSFER: usize = 1 << 20;
 pub struct Nfs3benchArguments {
     /// The target to measure
     pub target: Target,
-    /// The target to compare it with
+    /// The target to compare with
     pub baseline: Target,
     /// The number of rounds for each measurement; the result is the median
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -38,7 +38,7 @@ pub struct Nfs3benchArguments {
     /// Sizes of READ and WRITE, in bytes
     #[arg(long, value_delimiter = ',', default_values_t = [4096, 65_536, 1_048_576], value_parser = size)]
     pub sizes: Vec<usize>,
-    /// Time that the built-in client polls an RDMA device before it sleeps, in microseconds
+    /// Time for which the built-in client polls an RDMA device before it sleeps, in microseconds
     #[arg(long, default_value_t = 0)]
     pub spin: u64,
     /// Record only the measured calls with `perf record --delay=-1 --control=fifo:FIFO`, through this FIFO

@@ -17,41 +17,39 @@ pub struct RpcrdmaArguments {
 /// The commands of `rpcrdma`.
 #[derive(Debug, Subcommand)]
 pub enum RpcrdmaCommand {
-    /// Show the conversations in a capture: calls with their chunks, the data moved for each, replies, and
-    /// totals
+    /// Show the conversations in a capture: calls with their chunks and RDMA operations, replies, and totals
     Explain(Explain),
-    /// List the RDMA devices of this machine, and the provider that an address would use
+    /// List the RDMA devices of this machine, and the providers that `auto` selects for addresses
     Info {
         /// HOST:PORT
         addresses: Vec<String>,
     },
 }
 
-/// Shows the conversations in a capture: calls with their chunks, the data moved for each, replies, and
-/// totals.
+/// Shows the conversations in a capture: calls with their chunks and RDMA operations, replies, and totals.
 ///
 /// RPCRDMA_PCAP=FILE, tcpdump or Wireshark can create captures. The formats are pcap and pcapng.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub struct Explain {
-    /// The capture; - reads standard input
+    /// The capture file; - means standard input
     pub file: PathBuf,
-    /// Only the connection with this number
+    /// Show only the connection with this number
     #[arg(long, value_name = "NUMBER")]
     pub connection: Option<usize>,
-    /// Only calls with this XID, for example 0x1a2b3c4d
+    /// Show only calls with this XID, for example 0x1a2b3c4d
     #[arg(long, value_name = "XID", value_parser = xid)]
     pub xid: Option<u32>,
-    /// One line for each call
+    /// Show one line for each call
     #[arg(long)]
     pub calls: bool,
-    /// Every call; by default, one line represents repeated calls
+    /// Show every call; by default, one line represents repeated calls
     #[arg(long)]
     pub all: bool,
     /// Draw a connection as SVG; the default is the first iWARP connection
     #[arg(long, conflicts_with = "html")]
     pub svg: bool,
-    /// Make a page with drawings and totals
+    /// Create an HTML page with drawings and totals
     #[arg(long)]
     pub html: bool,
     /// Write to this file instead of standard output

@@ -33,7 +33,7 @@ impl Peer {
 /// A call, its RDMA operations, and its reply.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// The call's number in the capture, from 1.
+    /// The call's number in its connection, counted from 1.
     pub number: usize,
     /// The caller: the client, or the server in the backward direction.
     pub by: Option<Peer>,
@@ -120,8 +120,9 @@ pub struct Reply {
     pub invalidated: Option<u32>,
     /// The result.
     pub status: Status,
-    /// The abbreviated results or a decoding error. `None` if the reply has no results, the call was
-    /// rejected, the procedure is unknown, or the stored data would exceed a limit.
+    /// The abbreviated results or a decoding error. `None` if the reply has no results or the call was
+    /// rejected. Also `None` if the procedure is unknown, the credential is not AUTH_NONE or AUTH_SYS, or the
+    /// stored data would exceed a limit.
     pub results: Option<String>,
 }
 
@@ -195,13 +196,14 @@ impl Call {
         self.arguments.as_ref().map_or(0, String::len)
     }
 
-    /// Returns the results in the Send (`inline`) or in the Reply chunk, as text.
+    /// Returns the results in the Send (`inline`) or in the Reply chunk as text, if available.
     pub(super) fn results(&self, used: &ChunkLists, inline: Option<Bytes>) -> Option<String> {
         let codec = self.codec?;
         codec.results(self.xid, &self.parts.reply(&self.lists, used, inline)?)
     }
 
-    /// Returns the time from the call's Send to the reply's, in nanoseconds, or `None` without a reply.
+    /// Returns the time from the Send of the call to the Send of the reply, in nanoseconds, or `None` without
+    /// a reply.
     #[must_use]
     pub fn latency(&self) -> Option<u64> {
         Some(self.reply.as_ref()?.time.saturating_sub(self.time))

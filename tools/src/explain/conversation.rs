@@ -33,7 +33,7 @@ fn limits() -> MessageLimits {
 pub struct Note {
     /// The time, in nanoseconds since 1970.
     pub time: u64,
-    /// The responsible peer, or `None` if both or neither are.
+    /// The peer that caused the event, or `None` if both peers or neither peer caused the event.
     pub by: Option<Peer>,
     /// The description.
     pub text: String,
@@ -52,11 +52,11 @@ pub struct Conversation {
     pub more_notes: u64,
     /// The number of events that are problems.
     pub problems: u64,
-    /// True if the peers agreed on CRCs; `None` if the capture does not show it.
+    /// True if the peers agreed on CRCs; `None` if no MPA reply was decoded.
     pub crc: Option<bool>,
     /// True if the connection is certainly iWARP: an MPA frame, a call or a reply was decoded.
     pub(super) is_certain: bool,
-    /// True if the peer sends markers: the client, the server.
+    /// True for each peer that sends markers: the client, the server.
     pub(super) markers: [bool; 2],
     /// The maximum number of outstanding calls, by caller: the client, the server.
     pub max_outstanding: [usize; 2],
@@ -76,8 +76,8 @@ pub struct Conversation {
 }
 
 const MAX_NOTES: usize = 10_000;
-/// The maximum size of the stored parts of a connection's calls without a reply, in bytes. The values of
-/// further calls are not shown.
+/// The maximum size of the stored parts of a connection's calls without a reply, in bytes. Further data is
+/// not stored.
 const KEPT_MAX: usize = 4 << 20;
 /// The maximum length of a connection's arguments and results as text, in bytes. The values of later calls
 /// are not shown.

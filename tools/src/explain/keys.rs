@@ -16,7 +16,7 @@ pub struct CalledProcedure {
 pub enum Chunk {
     /// The Read chunk at this position. Position zero contains the message itself.
     Read(u32),
-    /// The Write chunk with this number in the list, from 1.
+    /// The Write chunk with this number in the Write list, counted from 1.
     Write(usize),
     /// The Reply chunk.
     Reply,

@@ -15,13 +15,13 @@ use super::{CapturedConnection, ConnectionSummary, Note, Trace};
 /// The parts of a trace to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
-    /// Only the connection with this number.
+    /// If set, only the connection with this number is shown.
     pub connection: Option<usize>,
-    /// Only calls with this XID.
+    /// If set, only calls with this XID are shown.
     pub xid: Option<u32>,
-    /// One line per call, without details.
+    /// True to show one line per call, without details.
     pub brief: bool,
-    /// Every call. By default, one row represents repeated calls.
+    /// True to show every call. By default, one row represents repeated calls.
     pub all: bool,
     #[doc(hidden)]
     pub non_exhaustive: (),

@@ -8,7 +8,8 @@ use rpcrdma_runtime::wire::iwarp::{
 
 use super::stream::Piece;
 
-/// The maximum stored length of a Send, in bytes: twice the largest inline threshold of RFC 8797.
+/// The maximum stored length of an untagged message, in bytes: twice the largest inline threshold of RFC
+/// 8797.
 const SEND_KEPT: usize = 512 << 10;
 /// The maximum stored length of an RDMA Read or Write, in bytes: enough for most RPC messages.
 const HEAD_KEPT: usize = 64 << 10;
@@ -56,7 +57,7 @@ pub(super) struct Decoder {
     at: usize,
     /// The time of the first undecoded byte.
     since: u64,
-    /// True if the peers agreed on CRCs; `None` if the capture does not show it.
+    /// True if the peers agreed on CRCs; `None` if no MPA reply was decoded.
     pub(super) crc: Option<bool>,
     /// True if the receiver requires markers.
     pub(super) marked: bool,
@@ -73,7 +74,7 @@ enum State {
     Beginning,
     /// Consecutive FPDUs.
     Fpdus,
-    /// FPDUs, but the start of the next one is unknown.
+    /// FPDUs, but the start of the next FPDU is unknown.
     Searching,
     /// Not iWARP.
     Foreign,

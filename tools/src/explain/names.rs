@@ -1,4 +1,5 @@
-//! Names of programs, procedures and errors. The names for NFS and MOUNT come from their generated crates.
+//! Names of programs, procedures and errors. The names of the procedures and errors of NFSv3 and MOUNT come
+//! from the generated crates.
 
 use rpcrdma_mount3::{Mountstat3, mount_v3::MountV3};
 use rpcrdma_nfs3::{Nfsstat3, nfs_v3::NfsV3};
@@ -6,7 +7,7 @@ use rpcrdma_runtime::program::Program;
 
 use super::call::{CalledProcedure, Status};
 
-/// Programs used together with NFS, by number (IANA's registry of RPC program numbers).
+/// Programs used together with NFS, by number.
 const PROGRAMS: [(u32, &str); 8] = [
     (100_000, "rpcbind"),
     (100_003, "NFS"),
@@ -60,8 +61,8 @@ impl CalledProcedure {
         (self.program, self.version) == (MountV3::NUMBER, MountV3::VERSION)
     }
 
-    /// Returns the status of results, given their first word. Results of NFSv3 and of MOUNT's MNT begin with
-    /// a status.
+    /// Returns the status of results from their first word. Results of NFSv3 procedures except NULL, and of
+    /// MOUNT's MNT, begin with a status.
     #[must_use]
     pub fn status(&self, results: &[u8]) -> Status {
         const MNT: u32 = 1;
@@ -82,7 +83,8 @@ impl CalledProcedure {
     }
 }
 
-/// Converts `Nfs3errBadCookie` to `NFS3ERR_BAD_COOKIE`.
+/// Converts the name of a variant to the name in the document, such as `Nfs3errBadCookie` to
+/// `NFS3ERR_BAD_COOKIE`.
 fn document_name(name: &str) -> String {
     let mut text = String::new();
     for character in name.chars() {

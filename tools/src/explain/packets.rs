@@ -34,8 +34,8 @@ pub(super) struct Packet<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// Passes each packet of a known interface to `take`. Returns the problem that ended the read, if any; the
-/// packets before it are valid.
+/// Passes each packet of a known interface to `take`. Returns the problem that ended the read, if any. The
+/// packets before the problem are valid.
 ///
 /// # Errors
 /// Returns [`ReadError`] if the file is empty, unreadable or not a capture.

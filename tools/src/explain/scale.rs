@@ -63,8 +63,7 @@ impl Scale {
     }
 }
 
-/// Returns the smallest step of 1, 2 or 5 times a power of ten that divides a time span into at most
-/// [`TICKS`] ticks.
+/// Returns the smallest step of 1, 2 or 5 times a power of ten with at most [`TICKS`] ticks in a time span.
 fn step(span: u64) -> u64 {
     let mut power = 1u64;
     loop {

@@ -74,8 +74,8 @@ impl Direction {
         }
     }
 
-    /// Handles an acknowledgment: the peer has received everything before this number, so missing bytes were
-    /// not captured.
+    /// Handles an acknowledgment: the peer has received all bytes before `ack`, so missing bytes were not
+    /// captured.
     pub(super) fn acknowledged(&mut self, time: u64, ack: u32, mut emit: impl FnMut(Piece<'_>)) {
         while let (Some((due, at)), Some((first, _))) = (self.due, self.early.first_key_value()) {
             let ahead = u64::from(u32::try_from(ack.wrapping_sub(due).cast_signed()).unwrap_or(0));

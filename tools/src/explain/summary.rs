@@ -81,7 +81,7 @@ impl ConnectionSummary {
         summary
     }
 
-    /// Returns the sentence above the table.
+    /// Returns the line above the table.
     #[must_use]
     pub fn heading(&self) -> String {
         let calls: u64 = self.procedures.values().map(|line| line.calls).sum();

@@ -64,14 +64,15 @@ impl Codec {
         CODECS.iter().find(|codec| codec.called == called)
     }
 
-    /// Formats the arguments of a call. Returns `None` if there are none or the RPC header is invalid.
+    /// Formats the arguments of a call. Returns `None` if the call has no arguments or an invalid RPC header.
     pub(super) fn arguments(&self, message: &Received) -> Option<String> {
         let mut reader = Reader::new(message);
         CallHeader::decode(&mut reader).ok()?;
         shown((self.arguments)(&mut reader))
     }
 
-    /// Formats the results of a reply. Returns `None` if there are none or the RPC header is invalid.
+    /// Formats the results of a reply. Returns `None` if the reply has no results, rejects the call, or has
+    /// an invalid RPC header.
     pub(super) fn results(&self, xid: u32, message: &Received) -> Option<String> {
         let mut reader = Reader::new(message);
         decode_reply(&mut reader, xid).ok()?;

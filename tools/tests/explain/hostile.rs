@@ -1,11 +1,11 @@
-//! Hostile captures.
+//! Tests hostile captures.
 
 use proptest::prelude::*;
 use rpcrdma_tools::explain::{Chunk, ReadError, Selection, html, read, svg};
 
 use super::{short, text};
 
-/// Shows any file as text and drawings, or rejects it. Returns the number of calls.
+/// Shows any file as text and drawings, or rejects the file. Returns the number of calls.
 fn show(file: &[u8]) -> usize {
     let Ok(trace) = read(file) else { return 0 };
     let selection = Selection::default();
@@ -49,7 +49,7 @@ fn short_head() -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Returns a TCP segment in an IPv4 packet, with the capture's header for it.
+/// Returns a pcap record of a TCP segment in an IPv4 packet.
 pub(super) fn segment(from: u32, to: u32, seq: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend(u16::try_from(40 + payload.len()).unwrap().to_be_bytes());
@@ -116,12 +116,12 @@ fn packets_of_connections_beyond_the_limit_are_counted() {
     assert_eq!(trace.remarks, [expected]);
 }
 
-/// An MPA request without private data, CRC or markers.
+/// Returns an MPA request without private data, CRC or markers.
 pub(super) fn frame() -> Vec<u8> {
     [&b"MPA ID Req Frame"[..], &[0, 1, 0, 0]].concat()
 }
 
-/// An FPDU without CRC.
+/// Returns an FPDU without CRC.
 pub(super) fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(header.len() + payload.len()).unwrap();
     let mut fpdu = [&len.to_be_bytes(), header, payload].concat();
@@ -129,7 +129,8 @@ pub(super) fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
     fpdu
 }
 
-/// A call with this number of segments in its Write list, and RDMA Writes of one byte to the last segment.
+/// Returns a capture of a call with `segments` segments in its Write list, and of RDMA Writes of one byte to
+/// the last segment.
 fn one_call(segments: u32, writes: u32) -> Vec<u8> {
     let list = (0..segments).flat_map(|number| [7, 1, 0, number]);
     let header = [1, 1, 1, 0, 0, 1, segments].into_iter().chain(list).chain([0, 0]);
@@ -179,7 +180,7 @@ fn the_segments_of_a_call_do_not_multiply_the_time_of_its_writes() {
         Some(took)
     };
     let (Some(few), Some(many)) = (time(1), time(4000)) else {
-        return not_run::not_run("the kernel does not count the time of a thread");
+        return not_run::not_run("the kernel does not report the CPU time of a thread");
     };
     assert!(many < few * 4, "{few} ns with one segment, {many} ns with 4,000");
 }
@@ -193,12 +194,12 @@ fn time_is_linear_in_unanswered_calls() {
         Some(computed()?.saturating_sub(start))
     };
     let (Some(few), Some(many)) = (time(20_000), time(80_000)) else {
-        return not_run::not_run("the kernel does not count the time of a thread");
+        return not_run::not_run("the kernel does not report the CPU time of a thread");
     };
     assert!(many < few * 8, "{few} ns for 20,000 calls, {many} ns for 80,000");
 }
 
-/// A WRITE call with data of this length in a Read chunk, and `padding` additional bytes in its RPC header.
+/// Returns a WRITE call with data of this length in a Read chunk, and `padding` bytes after its arguments.
 fn write_call(xid: u32, len: u32, padding: usize) -> Vec<u8> {
     let header = [xid, 1, 1, 0, 1, 40 + 24, 7, len, 0, 0, 0, 0, 0];
     let rpc = [xid, 0, 2, 100_003, 3, 7, 0, 0, 0, 0];
@@ -207,7 +208,7 @@ fn write_call(xid: u32, len: u32, padding: usize) -> Vec<u8> {
     words.chain(vec![0; padding]).collect()
 }
 
-/// A capture in which the client sends these messages and the server sends none.
+/// Returns a capture in which the client sends these messages and the server sends no messages.
 fn sends(messages: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut file = vec![segment(1, 2, 5, SYN, b""), segment(2, 1, 5, SYN | ACK, b"")];
     let mut seq = 6;

@@ -1,5 +1,5 @@
-//! The same traffic in both file formats and in several link types, and with typical network effects on
-//! packets.
+//! Explains the same traffic as pcap and as pcapng, with several link types, and with late, duplicate and
+//! missing packets.
 
 use rpcrdma_tools::explain::{Trace, read};
 

@@ -154,7 +154,7 @@ fn redacted(trace: &Trace) -> String {
         text = text.replace(&format!(":{}", connection.client.port()), ":CLIENT");
         text = text.replace(&format!(":{}", connection.server.port()), ":SERVER");
     }
-    // The client does not wait until the server has closed the connection.
+    // The capture may end before the server has closed the connection.
     let words = text.lines().filter(|line| !line.ends_with("closes")).map(|line| {
         let line = line.split_once(", at 20").map_or(line, |(before, _)| before);
         let mut is_time = false;

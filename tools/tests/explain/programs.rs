@@ -14,7 +14,7 @@ fn utf8(octets: &[u8]) -> String {
     String::from_utf8(octets.to_vec()).unwrap()
 }
 
-/// As in `rpcrdma explain FILE | head -1`: a closed pipe is not an error.
+/// A closed pipe, as in `rpcrdma explain FILE | head -1`, causes no error message.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_standard_output_ends_the_program_silently() {
     let work = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ async fn drawings_are_complete_and_self_contained() {
     );
     assert!(page.contains(begun), "the local time");
     assert!(page.contains("<th>mean, ms</th>") && page.contains("<th>RDMA Read, bytes</th>"), "units");
-    assert!(!page.contains(" id="), "identifiers are unique among the drawings of a page");
+    assert!(!page.contains(" id="), "the drawings of a page would repeat an identifier");
     let links = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!links.contains("http") && !links.contains("src="), "the page loads no external resources");
 }

@@ -69,7 +69,7 @@ async fn the_ladder_of_a_short_conversation() {
     assert_eq!(redacted(&trace).trim_end(), expected.trim_end(), "\n{}", redacted(&trace));
 }
 
-/// A hidden field makes users write `..Default::default()`, so that later versions may add fields.
+/// A hidden field requires users to write `..Default::default()`, so that later versions may add fields.
 #[test]
 fn a_selection_may_have_more_fields_later() {
     let () = Selection::default().non_exhaustive;
@@ -104,7 +104,7 @@ async fn values_are_shown_for_every_kind_of_chunk() {
         ("NULL", "", ""),
         ("MNT", r#""/""#, "Mnt3Ok({ fhandle: 0x"),
         ("CREATE", r#"name: "data" }, how: ObjAttributes(Guarded, {"#, "Nfs3Ok({ obj: Some({ data: 0x"),
-        // The data of WRITE is in a Read chunk and that of READ in a Write chunk; the rest is inline.
+        // The data of WRITE is in a Read chunk, and the data of READ in a Write chunk; the rest is inline.
         ("WRITE", "stable: FileSync, data: 0x00070e151c23", "Nfs3Ok({ file_wcc: {"),
         ("READ", "offset: 0, count: 300003 }", "eof: true, data: 0x00070e151c23"),
         ("LOOKUP", r#"name: "nowhere" } }"#, "Default(Nfs3errNoent, "),

@@ -1,4 +1,4 @@
-//! Reads the same captures with Wireshark.
+//! Reads captures with Wireshark and compares the results.
 
 use std::fs;
 
@@ -38,7 +38,8 @@ async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     (fs::read(&path).unwrap(), file)
 }
 
-/// Replaces bytes that occur once in a capture, and returns the packets that Wireshark then finds malformed.
+/// Replaces bytes that occur once in a capture. Returns the packets that Wireshark then reports as malformed,
+/// except those that Wireshark reports wrongly.
 fn malformed_with(capture: &[u8], old: &[u8], new: &[u8]) -> Vec<String> {
     let places: Vec<_> =
         capture.windows(old.len()).enumerate().filter(|(_, octets)| *octets == old).collect();
@@ -62,7 +63,7 @@ async fn malformed_messages_are_found_despite_padding_missed_by_wireshark() {
     let reply = |len: u32| words(&[1001, 1, len]);
     let len = file.data.len();
     assert_eq!(malformed_with(&capture, &call(len), &call(len)), [""; 0], "the capture is valid");
-    // The READ call with a wrong handle length, and its reply with more data than the chunk contains.
+    // Changes the handle's length in the READ call, then the data's length in the reply.
     for found in [
         malformed_with(&capture, &call(len), &call(60)),
         malformed_with(&capture, &reply(1001), &reply(1005)),

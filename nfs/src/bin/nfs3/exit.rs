@@ -9,7 +9,7 @@ use rpcrdma_nfs::output;
 #[error("{0}")]
 pub(crate) struct DataMismatch(pub(crate) String);
 
-/// The arguments of a command do not belong together.
+/// An invalid combination of arguments.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) &'static str);
@@ -19,7 +19,7 @@ pub(crate) struct Usage(pub(crate) &'static str);
 pub(crate) struct Interrupted;
 
 /// # Errors
-/// [`DataMismatch`] if the digest differs from the expected one.
+/// [`DataMismatch`] if the digest differs from `expected`.
 pub(crate) fn check_digest(
     expected: Option<Digest>,
     sum: impl Into<Digest>,

@@ -45,8 +45,8 @@ fn main() -> ExitCode {
 }
 
 /// Runs a command until it ends or the user interrupts it. Then drops all tasks, and waits at most
-/// [`output::SHUTDOWN`] for their threads. A runtime of its own waits for the interrupt, because a file or
-/// standard output may block the threads of the command.
+/// [`output::SHUTDOWN`] for the runtime's threads. A separate runtime waits for the interrupt, because file
+/// I/O or standard output may block the threads of the command.
 fn until_interrupted(run: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let running = runtime.spawn(run);
@@ -168,10 +168,8 @@ async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
 }
 
-/// Returns the parent directory and the name of a file to create or replace.
-///
-/// # Errors
-/// Fails if a slash after the name requires a directory.
+/// Returns the parent directory and the name of a file to create or replace. Rejects a path that ends with a
+/// slash, because such a path refers to a directory.
 async fn file_target(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
     ensure!(!url.path.ends_with(b"/"), "{}: no such directory", show::text(&url.path));
     parent(remote, url).await
@@ -188,7 +186,7 @@ async fn rm(url: &Url, recursive: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Permissions of new directories.
+/// Permissions of directories that `nfs3 mkdir` creates.
 const DIRECTORY: u32 = 0o755;
 
 async fn mkdir(url: &Url, parents: bool) -> anyhow::Result<()> {

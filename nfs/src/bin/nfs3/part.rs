@@ -4,7 +4,8 @@
 //! length and digest of the data. Data beyond that length is fetched again. If the disk has lost data, the
 //! digest differs and all data is fetched again.
 //!
-//! The lock of the data file covers both files. Both must be regular files. Links are not followed.
+//! The lock of the data file covers both files. Each file must be a regular file of this user. Symbolic links
+//! are not followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -24,13 +25,13 @@ use sha2::{Digest as _, Sha256};
 use crate::report::warn;
 use crate::show;
 
-/// Bytes between updates of the state.
+/// Number of new bytes after which a running copy saves its state.
 const STEP: u64 = 64 << 20;
 /// Maximum length of the state, in bytes.
 const STATE_MAX: u64 = 1 << 10;
 
-/// The umask. A process can read the umask only by changing it, so `main` reads it before other threads
-/// start: a file that another thread creates meanwhile would get the wrong mode.
+/// The umask. A process can read its umask only by changing it (umask(2)). `main` therefore reads the umask
+/// before other threads start: a file that another thread creates meanwhile could get the wrong mode.
 pub(crate) static UMASK: LazyLock<u32> = LazyLock::new(|| {
     let withheld = umask(Mode::RWXG | Mode::RWXO);
     umask(withheld);
@@ -47,12 +48,12 @@ pub(crate) struct Part {
     saved: u64,
     /// Waits until the content of a file is on the disk.
     sync: fn(&File) -> io::Result<()>,
-    /// True if dropping this value must not save the state: the copy has not started, is complete or was
+    /// True if dropping this value must not change the files: the copy has not started, is complete or was
     /// discarded.
     done: bool,
 }
 
-/// Maximum length of a name in this machine's file systems, in bytes.
+/// Maximum length of a file name on Linux, in bytes.
 const NAME_MAX: usize = 255;
 const DATA: &str = ".nfs3-part";
 const STATE: &str = ".nfs3-state";
@@ -89,7 +90,7 @@ pub(crate) fn replace_link(at: &Path, to: &OsStr) -> io::Result<()> {
     fs::rename(&new, at).inspect_err(|_| drop(remove(&new)))
 }
 
-/// Returns a string that differs after each change of the file on the server.
+/// Returns a string that identifies a version of the server's file: file system, file ID, size and times.
 fn version(of: &RemoteFile) -> String {
     let at = &of.attributes;
     format!(
@@ -143,8 +144,8 @@ fn open_locked(path: &Path) -> io::Result<File> {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Another process may have completed the file meanwhile. Then the opened file has a different name or
-        // none.
+        // Another process may have renamed or removed the file meanwhile. Then `path` no longer refers to the
+        // opened file.
         let opened = file.metadata()?;
         let is_it = |there: fs::Metadata| (there.dev(), there.ino()) == (opened.dev(), opened.ino());
         if fs::symlink_metadata(path).is_ok_and(is_it) {
@@ -248,8 +249,8 @@ impl Part {
         self.save_state(self.sync)
     }
 
-    /// Replaces the saved state if data was appended since. `sync` may wait until the new state is on the
-    /// disk.
+    /// Replaces the saved state if data was appended since the last save. `sync` may wait until the new state
+    /// is on the disk.
     fn save_state(&mut self, sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
         if self.length == self.saved {
             return Ok(());
@@ -272,7 +273,7 @@ impl Part {
         self.sum.clone().into()
     }
 
-    /// Completes the file: renames it, and sets the permissions, restricted by the umask.
+    /// Completes the copy: sets the permissions, restricted by the umask, and renames the data file.
     pub(crate) fn finish(mut self, mode: u32) -> io::Result<()> {
         self.file.set_permissions(Permissions::from_mode(mode & 0o777 & !*UMASK))?;
         // Even after a crash, the name must refer to complete data.
@@ -304,7 +305,7 @@ impl Drop for Part {
             let file = show::text(self.target.as_os_str().as_bytes());
             let length = self.length;
             warn(format_args!(
-                "kept {length} bytes ({kept}) of {file}; `nfs3 get --resume`, `get -r` and `sync` continue"
+                "kept {length} bytes ({kept}) of {file}; continue with `nfs3 get --resume`, `get -r` or `sync`"
             ));
         }
     }

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::show;
 
-/// The bars of concurrent copies, one per line of the terminal.
+/// The progress bars of concurrent copies, one per line of the terminal.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Prints to standard output. Hides the bars meanwhile, since the bars may be on the same terminal.
+/// Prints to standard output. Hides the progress bars meanwhile, since they may be on the same terminal.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     BARS.suspend(|| output::print(write))
 }
@@ -25,7 +25,7 @@ pub(crate) fn warn(what: impl fmt::Display) {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
-    /// Print no progress and no names of copied files.
+    /// Print neither progress nor the digests and names of copied files.
     pub(crate) quiet: bool,
     /// Print JSON objects, one per line.
     pub(crate) json: bool,

@@ -1,4 +1,5 @@
-//! Copies directories with everything below them. Symbolic links are copied and never followed.
+//! Copies directories with everything below them. Symbolic links below the directory are copied and not
+//! followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File, Metadata};
@@ -200,7 +201,7 @@ fn modified(of: &Metadata) -> Nfstime3 {
     Nfstime3 { seconds, nseconds: u32::try_from(of.mtime_nsec()).unwrap_or_default() }
 }
 
-/// Returns a name from the server if it is a single path component.
+/// Returns the name of an entry as a local path. Fails unless the name is a single path component.
 fn name_of<'a>(dir: &RemoteFile, item: &'a DirectoryItem) -> anyhow::Result<&'a Path> {
     let name = &item.name[..];
     let is_one =
@@ -211,7 +212,7 @@ fn name_of<'a>(dir: &RemoteFile, item: &'a DirectoryItem) -> anyhow::Result<&'a 
     Ok(Path::new(OsStr::from_bytes(name)))
 }
 
-/// Creates a local directory, or accepts an existing one that is not a link.
+/// Creates a local directory, or accepts an existing directory that is not a link.
 fn make_here(at: &Path) -> anyhow::Result<()> {
     match fs::create_dir(at) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

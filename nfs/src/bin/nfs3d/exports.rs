@@ -30,8 +30,8 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 
-/// Opens directories. A directory of `before` stays open, with its files, if the directory at the path and
-/// the options for opening it are unchanged. It also stays if its path currently has no directory.
+/// Opens the directories of exports. A directory of `before` with the same options for opening stays open,
+/// with its files, if its path still refers to the same directory or cannot be accessed.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,
@@ -47,7 +47,7 @@ pub(crate) fn open(
             && identity.as_ref().map_or(true, |now| now == before)
         {
             if let Err(error) = &identity {
-                output::warn("nfs3d", format_args!("{error:#}: the directory from before the reload stays"));
+                output::warn("nfs3d", format_args!("{error:#}: the reload keeps the open directory"));
             }
             let (handler, impersonates_callers) = (handler.clone(), *impersonates_callers);
             return Ok(Directory {
@@ -115,7 +115,7 @@ impl Directory {
     }
 }
 
-/// Returns the networks that may mount an export.
+/// Returns the networks from which an export accepts calls.
 fn admitted(options: &ExportOptions, this_machine: &[IpNet]) -> Vec<IpNet> {
     if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() }
 }

@@ -19,9 +19,9 @@ const BUCKETS: [f64; 14] =
 const REQUESTS_MAX: usize = 16;
 /// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
-/// Maximum time for a request.
+/// Maximum time to receive a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum time for a request and its reply.
+/// Maximum time to receive a request and to send its reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Default)]
@@ -95,8 +95,8 @@ impl Registry {
     }
 }
 
-/// Returns the labels of a metric in braces, if there are any. `bound` is the bound of a bucket. Label values
-/// are names and numbers of this program and need no escaping.
+/// Returns the labels of a metric in braces, or an empty string. `bound` is the bound of a bucket. Label
+/// values are names and numbers that this program defines, and need no escaping.
 fn labels(of: &Key, bound: Option<&str>) -> String {
     let labels =
         of.labels().map(|label| (label.key(), label.value())).chain(bound.map(|bound| ("le", bound)));

@@ -37,7 +37,7 @@ pub(crate) fn notify(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Returns a timer with half of the watchdog's timeout, or `None` if the watchdog is disabled.
+/// Returns a timer whose period is half of the watchdog's timeout, or `None` if the watchdog is disabled.
 pub(crate) fn watchdog() -> Option<Interval> {
     sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero()).map(|limit| interval(limit / 2))
 }

@@ -1,4 +1,4 @@
-//! Merges the command line and the file of `--config`. Each entry of the file becomes an argument, so one
+//! Merges the command line and the file of `--config`. Entries of the file are converted to arguments, so one
 //! parser handles both.
 
 use std::ffi::{OsStr, OsString};
@@ -37,7 +37,9 @@ impl Nfs3dConfig {
     /// Reads the command line, which begins with the program's name, and the file of `--config`.
     ///
     /// # Errors
-    /// A [`clap::Error`] for the command line, or a message with file, line and option for the file.
+    /// A [`clap::Error`] if the command line is invalid, or another error if the file is invalid or no
+    /// directory is given. For an invalid entry of the file, the message contains the line and, if known, the
+    /// option.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
         // Finds the file even if other arguments are invalid. The parser below reports invalid arguments.
         let found = Nfs3dArguments::command().ignore_errors(true).try_get_matches_from(line);
@@ -208,7 +210,8 @@ impl File<'_> {
         Ok(ExportOptions::from_arg_matches(&matches)?)
     }
 
-    /// Parses options. An error names the line of the invalid option if known, or of the table if given.
+    /// Parses options. An error contains the line of the invalid option if known, else the line of `table` if
+    /// given.
     fn parse(
         &self,
         entries: &[Entry],

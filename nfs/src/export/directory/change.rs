@@ -10,7 +10,7 @@ use crate::export::{FileKind, FileTime, NfsError, NfsVerifier, SetAttributes, Se
 /// Sets attributes one by one. A failure does not undo earlier changes. The times are set last, since the
 /// other changes modify them.
 ///
-/// The calling function must hold the file's lock, unless no other call can know the file.
+/// The calling function must hold the file's lock, unless it has just created the file.
 ///
 /// # Errors
 /// The errors of [`check`], [`check_mode`], [`Located::must_be_regular`] and the system.

@@ -35,13 +35,13 @@ impl Identities {
     /// Determines whether this process can switch to other users.
     ///
     /// # Errors
-    /// The process is root and cannot switch. Calls would run with root's rights.
+    /// The process is root and cannot switch, so calls would run with root's rights.
     pub(super) fn of_this_process() -> io::Result<Self> {
         if !geteuid().is_root() {
             return Ok(Identities { own: None });
         }
-        // Tries on a thread that then ends. After a switch, a thread's credentials differ from those of its
-        // process, and the kernel denies the thread RDMA devices that other threads have opened.
+        // Tries to switch on a temporary thread. After a switch, a thread's credentials differ from those of
+        // its process, and the kernel denies the thread RDMA devices that other threads have opened.
         let tried = std::thread::scope(|scope| scope.spawn(try_to_switch).join());
         tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tests switching users panicked")))?;
         Ok(Identities { own: Some(Own { gid: getegid(), groups: getgroups()? }) })
@@ -85,13 +85,13 @@ impl Identities {
     }
 }
 
-/// The users to try. A user namespace may contain only some of them.
+/// The user and group numbers to try. A user namespace may contain only some of these numbers.
 const TRIED: [u32; 2] = [65_534, 1];
 
 /// Switches this thread to another user permanently.
 ///
 /// # Errors
-/// The system refuses the switch. The error names the missing capabilities.
+/// The system refuses the switch, or the thread keeps root's capabilities. The error states the cause.
 fn try_to_switch() -> io::Result<()> {
     let first = |set: fn(u32) -> rustix::io::Result<()>| {
         TRIED.into_iter().map(set).find(|set| *set != Err(Errno::INVAL)).unwrap_or(Err(Errno::INVAL))
@@ -114,7 +114,7 @@ fn try_to_switch() -> io::Result<()> {
 }
 
 /// Checks that the switch from root removed the capabilities of this thread. With the securebit
-/// `no_setuid_fixup`, callers would keep them.
+/// `no_setuid_fixup`, the thread would keep the capabilities.
 fn must_lose_capabilities() -> io::Result<()> {
     if capabilities(None)?.effective.is_empty() {
         return Ok(());
@@ -140,7 +140,7 @@ impl ThreadIdentity<'_> {
         self.is_caller
     }
 
-    /// Returns the caller if the thread switched to it.
+    /// Returns the caller if the thread switched to the caller, else `None`.
     pub(super) fn caller(&self) -> Option<&NfsCaller> {
         self.switched.map(|_| self.caller)
     }
@@ -173,7 +173,7 @@ impl Drop for ThreadIdentity<'_> {
     fn drop(&mut self) {
         let Some(own) = self.switched else { return };
         // The user is restored first, since only root can restore the groups. If the user cannot be restored,
-        // the thread cannot switch again and rejects other callers.
+        // the thread rejects all later calls that need a switch.
         let _ = set_thread_res_uid(None, Uid::ROOT, None)
             .and_then(|()| set_thread_res_gid(None, own.gid, None))
             .and_then(|()| set_thread_groups(&own.groups));
@@ -201,7 +201,7 @@ mod tests {
         }
         drop(acting);
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
-        // Root with another group has different rights than this process.
+        // A root user with another group has other rights than this process.
         let root = NfsCaller { uid: 0, gid: 4321, gids: vec![] };
         let acting = identities.impersonate(&root).unwrap();
         if identities.impersonates_callers() {
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// System calls interpret `u32::MAX` as "unchanged": such a caller would be root.
+    /// System calls interpret `u32::MAX` as "unchanged": such a caller would act as root.
     #[test]
     fn a_caller_without_a_uid_is_not_root() {
         let identities = Identities::of_this_process().unwrap();

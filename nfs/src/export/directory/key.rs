@@ -51,7 +51,7 @@ impl HandleKey {
     /// The file cannot be read, is not a key, grants rights to other users, or does not belong to the
     /// process's user.
     pub fn load(path: &Path) -> io::Result<Self> {
-        // Opening a FIFO does not wait for its writer.
+        // With this flag, opening a FIFO does not wait for a writer.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(path)?;
         let metadata = file.metadata()?;
@@ -72,7 +72,7 @@ impl HandleKey {
     }
 
     /// Returns the key of the export at a path. Exports with different paths have different keys, so each
-    /// recognizes its own handles. The export at `/` uses this key unchanged.
+    /// export recognizes its own handles. The export at `/` uses this key unchanged.
     #[must_use]
     pub fn of_export(&self, path: &str) -> Self {
         if path == "/" { self.clone() } else { HandleKey(self.sum(path.as_bytes()).to_be_bytes()) }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(HandleKey::load_or_create(&path).unwrap().0, first.0);
         assert_ne!(HandleKey::random().unwrap().0, first.0);
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
         assert!(!format!("{first:?}").contains(&first.0[0].to_string()));
 
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();

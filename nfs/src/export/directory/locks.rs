@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::stat::Key;
 
 const SHARDS: usize = 64;
-/// How long a call that must not block waits for a file lock: long enough to write a few pages of memory. A
-/// preempted thread may hold the lock for longer.
+/// Maximum time for which a non-blocking call waits for a file lock. Writing a few pages of memory takes less
+/// time, unless the thread that holds the lock is preempted.
 const TRY_TIMEOUT: Duration = Duration::from_micros(100);
 
 /// Serializes calls that change the same file, so that the attributes before and after a change are atomic
@@ -19,7 +19,7 @@ pub(super) struct Locks {
     hash: RandomState,
 }
 
-/// The locked files in a subset of the files, and the calls that wait for them.
+/// The locked files of one shard, and the calls that wait for them.
 #[derive(Debug)]
 struct Shard {
     locked: Mutex<HashSet<Key>>,
@@ -74,7 +74,7 @@ impl Locks {
         Some(self.shard(key)?.hold(key))
     }
 
-    /// Locks one file, or returns `None` after `TRY_TIMEOUT`. The holder of the lock may be waiting for a
+    /// Locks one file, or returns `None` after `TRY_TIMEOUT`: the holder of the lock may be waiting for a
     /// disk.
     pub(super) fn try_one(&self, key: Key) -> Option<Held<'_>> {
         let shard = self.shard(key)?;

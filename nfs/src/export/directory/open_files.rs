@@ -1,9 +1,9 @@
 //! Caches open descriptors between calls.
 //!
-//! Opening a file for each call would discard the file system's state of a descriptor. This state includes
-//! the readahead window and the blocks reserved for a growing file. A descriptor serves one file, purpose
-//! and identity. Each call first checks that the name still refers to the file and that the caller may use
-//! the file.
+//! Opening a file for each call would discard the state that the file system keeps for a descriptor. This
+//! state includes the readahead window and the blocks reserved for a growing file. A descriptor serves one
+//! file, purpose and identity. Each call first checks that the name still refers to the file and that the
+//! caller may use the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -19,7 +19,7 @@ use super::stat::{Key, Stat};
 use crate::export::NfsCaller;
 
 /// Idle time before a descriptor is closed. Until then, processes of this machine cannot execute a file that
-/// is open for writing (ETXTBSY). Linux's server uses the same time.
+/// is open for writing (ETXTBSY). Linux's server uses the same interval.
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors.
 const MAX: usize = 512;
@@ -172,8 +172,8 @@ impl OpenFiles {
         Some(file)
     }
 
-    /// Caches a descriptor, unless an equivalent one is cached. A full cache closes the least recently used
-    /// descriptor.
+    /// Caches a descriptor, unless an equivalent descriptor is cached. A full cache closes the least recently
+    /// used descriptor.
     pub(super) fn keep(
         &self,
         of: &Stat,
@@ -208,7 +208,7 @@ impl OpenFiles {
         self.shared.lock().uses.len() < self.max
     }
 
-    /// Closes the descriptors of a file when the calls that use them end.
+    /// Removes the descriptors of a file from the cache. Each descriptor is closed once no call uses it.
     pub(super) fn close(&self, key: Key) {
         let mut state = self.shared.lock();
         let closed = state.files.remove(&key).unwrap_or_default();
@@ -259,7 +259,7 @@ mod tests {
         let first: Vec<_> = (0..3).map(|number| files.keep(&kept, number, None)).collect();
         assert!(
             kept.get(&first[0].0, Purpose::Write, None).is_some(),
-            "a use renews a descriptor, so 1 is the oldest"
+            "a use renews a descriptor, so the descriptor of file 1 is the oldest"
         );
         let fourth = files.keep(&kept, 3, None);
         let is_open = |kept: &(Stat, Weak<OwnedFd>)| kept.1.upgrade().is_some();

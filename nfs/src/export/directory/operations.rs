@@ -336,7 +336,7 @@ impl DirectoryExport {
         }
         let expected = self.table.parent(dir.stat.key).ok_or(NfsError::Stale)?;
         let above = Stat::of_name(&dir.file, b"..")?;
-        // Another process moved the directory, possibly out of the export.
+        // A different parent means that another process moved the directory, possibly out of the export.
         if above.key != expected {
             return Err(NfsError::Stale);
         }
@@ -448,7 +448,7 @@ impl DirectoryExport {
             self.open_files.close(replaced.key);
             self.table.forget(replaced.key, to.0.stat.key, to.1);
         }
-        // If both names refer to the same file, rename(2) keeps both.
+        // If both names refer to the same file, rename(2) keeps both names.
         if replaced.is_none_or(|replaced| replaced.key != moved.key) {
             self.table.forget(moved.key, from.0.stat.key, from.1);
         }
@@ -458,7 +458,7 @@ impl DirectoryExport {
 }
 
 /// Returns the attributes that a caller can set on a new file. Fails before anything is created if an
-/// attribute is invalid. Only root can set another owner or group; both are ignored for other callers.
+/// attribute is invalid. Only root can set the owner and the group; other callers' values are ignored.
 fn settable(new: &SetAttributes, acting: &ThreadIdentity<'_>) -> Result<SetAttributes, NfsError> {
     let mut new = new.clone();
     if !acting.is_root() {

@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
 use crate::export::{Attributes, FileKind, FileTime, NfsError};
 
 /// The numbers of a file and its file system, which identify one existing file. The numbers of removed files
-/// are reused.
+/// can be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) dev: u64,
@@ -74,7 +74,7 @@ impl From<&Statx> for Stat {
     }
 }
 
-/// Returns the nearest time that NFS can represent.
+/// Converts a time. A time out of range becomes the first or the last second that NFS can represent.
 fn time(time: &StatxTimestamp) -> FileTime {
     let latest = if time.tv_sec < 0 { 0 } else { u32::MAX };
     u32::try_from(time.tv_sec).map_or(FileTime { seconds: latest, nanoseconds: 0 }, |seconds| FileTime {

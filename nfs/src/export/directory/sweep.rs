@@ -11,8 +11,8 @@ use super::table::{Place, Table};
 use super::{DirectoryExport, Located, NfsError, at_name};
 
 impl DirectoryExport {
-    /// Starts a sweep on its own thread if a sweep is due ([`Table::begin_sweep`]). The thread inherits the
-    /// identity of its creator, so the calling thread must not impersonate a caller.
+    /// Starts a sweep on a separate thread if a sweep is due ([`Table::begin_sweep`]). The thread inherits
+    /// the identity of its creator, so the calling thread must not impersonate a caller.
     pub(super) fn sweep_if_due(&self) {
         let Some(keys) = self.table.begin_sweep() else { return };
         let (table, root) = (self.table.clone(), self.root.key);

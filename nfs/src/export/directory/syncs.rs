@@ -1,4 +1,4 @@
-//! Group commit: one fsync serves all calls that were waiting for the same file when it started.
+//! Group commit: one fsync serves all calls that were waiting for the same file when the fsync started.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ impl Syncs {
     /// shares the `fsync` of another call. The calling function must not hold the file's lock.
     ///
     /// # Errors
-    /// The error of `fsync`, for all calls that it serves.
+    /// The error of `fsync`.
     pub(super) fn sync(
         &self,
         key: Key,
@@ -92,8 +92,8 @@ mod tests {
         lock(&syncs.0).get(&KEY).map_or(0, |file| Arc::strong_count(file) - 1)
     }
 
-    /// Runs one call while others arrive. Returns the results of the calls that the second round serves, and
-    /// the number of rounds after the first.
+    /// Runs one call while other calls arrive. Returns the results of the calls that the second round serves,
+    /// and the number of rounds after the first.
     fn rounds(others: usize, second: Result<(), NfsError>) -> (Vec<Result<(), NfsError>>, u32) {
         let (syncs, count) = (Syncs::default(), AtomicU32::new(0));
         let (release, held) = mpsc::channel::<()>();

@@ -36,8 +36,8 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns all files if a sweep is due and no sweep runs. Then no sweep starts before
-    /// [`Table::end_sweep`].
+    /// If a sweep is due and no sweep runs, returns all files and prevents further sweeps until
+    /// [`Table::end_sweep`]. Otherwise returns `None`.
     pub(super) fn begin_sweep(&self) -> Option<Vec<Key>> {
         let mut table = self.lock();
         let is_due = table.places.len() >= SWEEP_MIN.max(table.len_after_sweep.saturating_mul(2));

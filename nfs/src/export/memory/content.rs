@@ -13,11 +13,11 @@ const SHARED_FROM: usize = 64 << 10;
 
 /// A file's content: the written data by offset, with holes between.
 ///
-/// A large write keeps its receive buffer, and a read within it returns a part of the buffer without copying.
-/// The buffer stays in memory as long as the file contains any of its data.
+/// A large write keeps its receive buffer, and a read within the written range returns a part of the buffer
+/// without copying. The buffer stays in memory as long as the file contains any of its data.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// The extents by offset. No extent is empty, overlaps the next one, or ends after `size`.
+    /// The extents by offset. No extent is empty, overlaps the next extent, or ends after `size`.
     extents: BTreeMap<u64, Bytes>,
     size: u64,
     held: u64,

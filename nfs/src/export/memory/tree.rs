@@ -176,7 +176,7 @@ impl Tree {
     }
 
     /// Returns the current time, or a later time if needed. Each returned time is later than the previous
-    /// one, so that changes within one clock step differ.
+    /// time, so that changes within one clock step differ.
     fn tick(&mut self) -> FileTime {
         let after = |last: FileTime| match last.nanoseconds {
             999_999_999 => FileTime { seconds: last.seconds.saturating_add(1), nanoseconds: 0 },
@@ -383,7 +383,8 @@ impl Tree {
         self.changed(id, now, held)
     }
 
-    /// Updates a changed file's attributes and the total. `held_before` is its earlier [`Content::held`].
+    /// Updates a changed file's attributes and [`Tree::held`]. `held_before` is the file's earlier
+    /// [`Content::held`].
     fn changed(&mut self, id: u64, now: FileTime, held_before: u64) -> Result<(), NfsError> {
         let node = self.node_mut(id)?;
         node.measure();

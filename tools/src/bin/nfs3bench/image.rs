@@ -49,7 +49,7 @@ impl Aligned {
     }
 }
 
-/// Compares the length and the first and last words of the data.
+/// Returns true if the length and the first and last words of the data are as expected.
 ///
 /// The complete data is compared outside of measurements.
 pub(crate) fn looks_like(data: &[u8], expected: &[u8]) -> bool {

@@ -1,8 +1,9 @@
 //! Compares the calls per second of two NFSv3 targets: `nfs3bench TARGET BASELINE`.
 //!
 //! A target is a URL, accessed with this project's client, or a directory in which Linux has mounted an
-//! export. The program makes the same calls on both in turn, so that other load on the machine affects both.
-//! It prints ratios. It checks all data that it writes, and the first and last words of each READ.
+//! export. The program makes the same calls on both targets in turn, so that other load on the machine
+//! affects both. It prints ratios. It checks all data that it writes, and the first and last words of each
+//! READ.
 
 mod client_file;
 mod image;
