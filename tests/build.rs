@@ -48,8 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     GUIDES.iter().try_for_each(|(file, document, part)| guide(Path::new(&out), file, document, part))
 }
 
-/// Guides that show a document and its binding: the guide, the document's file name, and a text that only the
-/// document's block contains.
+/// Guides that show a document and its binding. Each entry has the path of the guide, the file name for the
+/// document, and a text that identifies the document's block.
 const GUIDES: &[(&str, &str, &str)] = &[
     ("../docs/getting-started.md", "kv.txt", "\n/// "),
     ("../docs/callbacks.md", "watches.x", "\nprogram WATCHES"),
@@ -73,8 +73,8 @@ fn guide(out: &Path, guide: &str, document: &str, part: &str) -> Result<(), Box<
     Ok(())
 }
 
-/// Returns the names of the types with an encoding. Each of several documents has a module, but a single
-/// document has none. Nested modules contain clients and servers and are ignored.
+/// Returns the names of the types with an encoding. If there are several documents, each has its own module.
+/// Nested modules contain clients and servers and are ignored.
 fn types(code: &str, several: bool) -> Vec<String> {
     let (indent, mut module, mut found) = (if several { "    " } else { "" }, String::new(), Vec::new());
     for line in code.lines() {

@@ -5,15 +5,15 @@ use crate::framed::{Frame, Splitter};
 /// Counts calls and replies of one connection over iWARP, from its first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
-    /// Index 0 splits the bytes to the server, and index 1 the bytes from the server.
+    /// The splitters for the bytes to the server (index 0) and from the server (index 1).
     splitters: [Splitter; 2],
-    /// Observed calls without an observed reply.
+    /// The number of observed calls without an observed reply.
     in_flight: u32,
     /// The credits that the last reply granted. Before the first reply, 1 credit is assumed.
     granted: u32,
     pub(crate) max_in_flight: u32,
     pub(crate) max_granted: u32,
-    /// Calls sent although all granted credits were in use.
+    /// The number of calls that were sent although all granted credits were in use.
     ///
     /// The relay sees a reply before the client does, and a call after the client has sent it. A call that
     /// exceeds the grant here therefore exceeded it at the client too.
@@ -23,7 +23,7 @@ pub(crate) struct Credits {
 impl Credits {
     pub(crate) fn see(&mut self, to_server: bool, bytes: &[u8]) {
         for Frame { handshake, octets } in self.splitters[usize::from(!to_server)].take(bytes) {
-            // The first segment of an untagged message on the queue for Sends (queue 0).
+            // A Send starts with an untagged segment at offset 0 of a message on queue 0.
             let is_send = octets.len() >= 40
                 && octets[2] & 0x80 == 0
                 && octets[8..12] == [0; 4]

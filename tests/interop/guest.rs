@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(400);
 pub(crate) struct Guest {
     /// `None` if this program runs in the guest.
     machine: Option<Machine>,
-    /// `None` if the next test must load the module.
+    /// The siw module that this program has loaded, or `None` if the loaded module is unknown.
     siw: Option<Siw>,
     knfsd: bool,
     suites: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Guest {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Siw {
-    /// Unmodified Linux. It can leave the first message on an accepted connection unread.
+    /// Unmodified siw, which can leave the first message on an accepted connection unread.
     Stock,
     /// `Stock` with that bug fixed.
     Fixed,
@@ -73,7 +73,8 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     Some(guest)
 }
 
-/// Returns true if `RPCRDMA_LAB_SUITES=no` disables third-party test suites, and records the reason.
+/// Returns true if `RPCRDMA_LAB_SUITES=no` disables third-party test suites. In this case, also records the
+/// reason.
 pub(crate) fn suites_disabled() -> bool {
     let disabled = std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no");
     if disabled {
@@ -82,7 +83,7 @@ pub(crate) fn suites_disabled() -> bool {
     disabled
 }
 
-/// Like [`guest`], with third-party test suites below /host/suites.
+/// Like [`guest`], with third-party test suites below /host/suites. Returns `None` if they are disabled.
 pub(crate) fn guest_with_suites(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     if suites_disabled() {
         return None;
@@ -183,7 +184,7 @@ impl Guest {
         self.siw = None;
     }
 
-    /// Returns the last lines of the guest's console, or nothing if this program runs in the guest.
+    /// Returns the last lines of the guest's console, or an empty string if this program runs in the guest.
     fn last_lines(&self) -> String {
         self.machine.as_ref().map(Machine::last_lines).unwrap_or_default()
     }
@@ -204,7 +205,7 @@ fn run_here(script: &str, limit: Duration) -> Result<Ran, String> {
     Ok(Ran { status, printed: String::from_utf8_lossy(&output.stdout).into_owned() })
 }
 
-/// A random number generator. It prints its seed, which libtest shows if the test fails.
+/// A random number generator that prints its seed. libtest shows the seed if the test fails.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -20,7 +20,7 @@ use crate::served::Served;
 use repeating::repeating;
 
 const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5p];
-/// The TCP port at which Linux's client (`rpc.gssd`) creates the contexts of a mount over RDMA.
+/// The server's TCP port. Linux's `rpc.gssd` connects to this port to create contexts for a mount over RDMA.
 const GSSD_PORT: u16 = 2049;
 /// The time limit for a command that must fail.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -128,14 +128,14 @@ impl LinuxClient<'_> {
                 let made = fs::metadata(self.dir.join(&name)).unwrap();
                 assert_eq!(made.len(), 300_000, "{name}");
                 if geteuid().is_root() {
-                    assert_eq!(made.uid(), 1, "{name}: the user of the principal");
+                    assert_eq!(made.uid(), 1, "{name} must belong to the user of the principal");
                 }
             }
         }
     }
 
-    /// Sends each call over TCP to our server twice. The calls change no files, so the server must drop the
-    /// repeated calls (RFC 2203 section 5.3.3.1).
+    /// Sends each call over TCP to our server twice. The calls change no files, so their replies are not
+    /// cached, and the server must drop the repeated calls (RFC 2203 section 5.3.3.1).
     fn repeats_calls(&self, tcp: u16) {
         for sec in SERVICES {
             let (relay, records) = repeating(tcp);
@@ -144,7 +144,7 @@ impl LinuxClient<'_> {
                 "for name in 1 2 3 4 5 6 7 8 9 10 11 12; do test ! -e /mnt/missing-$name || exit 1; done",
             ));
             self.guest.run("umount /mnt");
-            // Calls that create contexts get a second reply.
+            // A repeated call that creates a context gets a second reply.
             let [calls, replies] = records.counts();
             assert!(
                 (calls..calls + calls / 2).contains(&replies),
@@ -162,7 +162,7 @@ impl LinuxClient<'_> {
             thread::sleep(EXPIRY);
             let (status, output) = self.guest.try_run(&as_user("touch /mnt/expired"), LIMIT);
             let made = self.dir.join("expired").exists();
-            assert!(status != 0 && !made, "{transport:?}: the ticket has expired: {output}");
+            assert!(status != 0 && !made, "{transport:?}: a call with an expired ticket must fail: {output}");
             let reasons = ["Permission denied", "Key has expired"];
             assert!(reasons.iter().any(|reason| output.contains(reason)), "{transport:?}: {output}");
             self.bring_ticket(&format!("long-{sec}-{}", transport.0), "1h");

@@ -118,8 +118,8 @@ fn a_connection_between_peers_is_granted() {
     assert!(requested.rtr_write && granted.rtr_write && !granted.rtr_read, "{requested:?}, {granted:?}");
 }
 
-/// A script that creates, writes, renames, reads and removes files for a minute. It fails at the first
-/// mismatch.
+/// A script that creates, writes, renames, reads and removes files for a minute. The script fails at the
+/// first mismatch.
 const WORK: &str = "set -e; cd /mnt; end=$((SECONDS + 60)); round=0
     while [ $SECONDS -lt $end ]; do
         round=$((round + 1)); mkdir dir$round

@@ -22,8 +22,8 @@ use crate::relay::Relay;
 
 /// The timeout for a call and for each step of the connection setup.
 ///
-/// On a busy machine the emulated guest can be 30 times slower than usual. Its first replies take even
-/// longer, because the emulator has not yet translated the code.
+/// On a busy machine the emulated guest can be 30 times slower than usual. The guest's first replies take
+/// even longer, because the emulator has not yet translated the code.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn options(crc: bool) -> ClientOptions {
@@ -246,7 +246,7 @@ async fn a_thousand_connections_one_after_another() {
     one_after_another(&guest, if inside().is_some() { size(200, 1000) } else { 1000 }).await;
 }
 
-/// siw does not support markers. It rejects a client that requires markers and accepts other clients.
+/// siw does not support markers. siw rejects a client that requires markers and accepts other clients.
 #[tokio::test(flavor = "multi_thread")]
 async fn markers_are_rejected() {
     let Some(guest) = server(Siw::Fixed) else { return };

@@ -1,13 +1,13 @@
 //! Interoperability tests with Linux's NFS/RDMA client and server, which run in a guest (`cargo xtask lab`).
 //!
-//! Tests that use the guest take some minutes and need a download. They run only with `RPCRDMA_LAB=1`, or
-//! with `RPCRDMA_LAB=long` for longer versions and further tests. Otherwise they are recorded as not run.
+//! Tests that use the guest take some minutes and need a download. These tests run only with `RPCRDMA_LAB=1`,
+//! or with `RPCRDMA_LAB=long` for longer versions and further tests. Otherwise, they are recorded as not run.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 #![allow(
     clippy::await_holding_lock,
-    reason = "tests share the guest one at a time, and each has its own runtime"
+    reason = "one test at a time uses the guest, and each test has its own runtime"
 )]
 
 mod by_verbs;

@@ -7,7 +7,7 @@ use crate::guest::{Guest, Random};
 use crate::place::guest_view;
 use crate::relay::Relay;
 
-/// Mounts our server in the guest at /mnt. The server listens at these ports of the machine on which this
+/// Mounts our server in the guest at /mnt. The server listens on these ports of the machine where this
 /// program runs.
 pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
     mount(guest, guest_view(), rdma, tcp);

@@ -19,7 +19,7 @@ pub(crate) enum Device {
     Rxe,
 }
 
-/// The transport of our client or server if it runs in the guest.
+/// The transport of our client or server for a run in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ours {
     Iwarp,
@@ -59,7 +59,8 @@ pub(crate) fn address() -> Ipv4Addr {
     if inside().is_some() { GUEST.parse().unwrap() } else { Ipv4Addr::LOCALHOST }
 }
 
-/// Returns the guest's address for [`address`]. In the guest, the host's loopback is 10.0.2.2.
+/// Returns the address at which the guest reaches [`address`]. 10.0.2.2 is the host's loopback as seen by the
+/// guest.
 pub(crate) fn guest_view() -> &'static str {
     if inside().is_some() { GUEST } else { "10.0.2.2" }
 }

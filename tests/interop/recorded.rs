@@ -88,8 +88,8 @@ impl Recording {
 
 /// Returns the client's and the server's frames for each connection in a capture.
 ///
-/// The capture must contain every TCP octet once and in order, like captures of this module and of the
-/// library.
+/// The capture must contain every TCP octet once and in order, as the captures of this module and of the
+/// library do.
 fn connections(capture: &Path) -> Vec<[Vec<Frame>; 2]> {
     let file = fs::read(capture).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());

@@ -11,7 +11,7 @@ use crate::place::address;
 /// A callback that gets all bytes before they are forwarded. The flag is true for bytes to the target.
 pub(crate) type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
 
-/// A TCP relay. It runs until the process exits.
+/// A TCP relay, which runs until the process exits.
 pub(crate) struct Relay {
     /// The port on which the relay listens, at [`address`].
     pub(crate) port: u16,
@@ -54,7 +54,8 @@ impl Relay {
 
     /// Starts a relay that blocks when it has received `limit` bytes from the server.
     ///
-    /// The receiver reports when the limit is reached. The relay continues when the sender is dropped.
+    /// The returned receiver reports when the limit is reached. The relay continues when the returned sender
+    /// is dropped.
     pub(crate) fn holding(target: u16, limit: usize) -> (Self, Receiver<()>, Sender<()>) {
         let (reached, is_reached) = channel();
         let (release, released) = channel::<()>();

@@ -134,7 +134,7 @@ struct Results {
     failed: BTreeSet<String>,
 }
 
-/// Runs pjdfstest at /mnt, including its optional tests of setting times, which NFSv3 supports.
+/// Runs pjdfstest at /mnt, including its optional tests of file times.
 fn pjdfstest(guest: &Guest) -> Results {
     let (status, printed) = guest.try_run(
         "mkdir -m 755 /mnt/pjd; cat >/tmp/pjd.toml <<'end'\n\

@@ -1,5 +1,6 @@
 //! Tests on RDMA devices. Programs with the feature `verbs` run in the guest, over software iWARP (siw) and
-//! software RoCE (rxe). Their peers are each other, the kernel's NFS server and the kernel's client.
+//! software RoCE (rxe). The programs communicate with each other, the kernel's NFS server and the kernel's
+//! client.
 //!
 //! The tests need the system packages of the feature. `RPCRDMA_LAB_VERBS=no` disables the tests. Some tests
 //! run only with `RPCRDMA_LAB=long`.
@@ -45,8 +46,7 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     let packages = ["rpcrdma-tests", "rpcrdma-nfs", "rpcrdma-tools"];
     let features = packages.map(|package| format!("--features={package}/verbs"));
     let packages = packages.map(|package| format!("--package={package}"));
-    // The guest's processor is emulated. Optimizing takes a minute longer and saves several minutes in the
-    // guest.
+    // The guest is slow without KVM. Optimizing takes a minute longer and saves several minutes in the guest.
     let optimized = ["rpcrdma-runtime", "rpcrdma-verbs", "rpcrdma-nfs3", "rpcrdma-nfs"]
         .map(|package| format!("profile.dev.package.{package}.opt-level=1"));
     let optimized = optimized.iter().flat_map(|setting| ["--config", setting]);
@@ -60,8 +60,8 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     programs
 }
 
-/// Returns the guest with the device, the programs in `/run/bin` and, with `knfsd`, the kernel's server.
-/// Returns `None` if the test cannot run.
+/// Returns the guest with the device, the programs in `/run/bin` and, if `knfsd` is true, the kernel's
+/// server. Returns `None` if the test cannot run.
 pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
     // Without the lab, skip the build.
     let programs = if lab_enabled() { built()? } else { &[] };
@@ -79,7 +79,7 @@ fn resources(guest: &Guest) -> String {
     guest.run("rdma resource show")
 }
 
-/// Runs the tests of a program whose names contain a word of `filter`. An empty filter runs all tests.
+/// Runs a program's tests with names that contain a word of `filter`. An empty filter runs all tests.
 fn run_tests(guest: &Guest, address: &str, program: &str, filter: &str) -> String {
     let ran = guest.run(&format!(
         "ulimit -l unlimited; \
@@ -97,7 +97,8 @@ fn each_scenario(device: Device) {
 
 const IPV6: &str = "fd00::15";
 
-/// Tests private data, read depths, messages, RDMA Reads and Writes over IPv6. Long runs add all scenarios.
+/// Tests private data, read depths, messages, and RDMA Reads and Writes over IPv6. Long runs add all
+/// scenarios.
 fn over_ipv6(device: Device) {
     let Some(guest) = with(device, false) else { return };
     guest.run(&format!("ip -6 address replace {IPV6}/64 dev eth0 nodad"));
@@ -165,7 +166,7 @@ fn scenarios_are_the_same_over_rxe() {
 }
 
 /// Checks that the connections of all verbs tests, 200 of them cut in various states, leave no kernel
-/// resources.
+/// resources allocated.
 fn check_released(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);

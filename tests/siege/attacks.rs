@@ -21,7 +21,7 @@ use self::Goal::{Arrivals, Completed, Connections, Memory};
 use crate::daemon::Daemon;
 use crate::honest::{lookup, root};
 
-/// An attack. It ends when its future is dropped.
+/// An attack, which ends when its future is dropped.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) goal: Goal,
@@ -113,12 +113,12 @@ impl Target {
         &self.effort
     }
 
-    /// Records a violation by the server, unless another one is already recorded.
+    /// Records a violation by the server, unless another violation is already recorded.
     pub(crate) fn record_breach(&self, how: String) {
         self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
     }
 
-    /// Repeats an attempt on this many concurrent tasks. The server may end any attempt.
+    /// Repeats an attempt on this many concurrent tasks. Attempts may fail.
     pub(crate) async fn repeat<Attempt>(
         self,
         tasks: usize,

@@ -12,15 +12,15 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The number of small files. It exceeds the number of files that the server keeps open.
+/// The number of small files, which exceeds the number of files that the server keeps open.
 pub(crate) const FILES: usize = 1000;
 /// The size of a small file in bytes. File `N` consists of bytes `N % 256`.
 pub(crate) const SMALL: usize = 4096;
 /// The size of the file `large` in bytes.
 const LARGE: u64 = 64 << 20;
 
-/// Sets the soft limit of open files that most services have, and a file size limit of 128 MiB. The unit of
-/// `ulimit -f` is 512 bytes.
+/// Sets the soft limit on open files to 1,024, which is usual for services, and limits files to 128 MiB. The
+/// unit of `ulimit -f` is 512 bytes.
 const WITH_LIMITS: &str = r#"ulimit -S -n 1024; ulimit -f 262144; exec "$@""#;
 
 pub(crate) struct Daemon {
@@ -104,7 +104,7 @@ impl Daemon {
 pub(crate) struct Metrics {
     /// The bytes that count toward the memory budget.
     pub(crate) memory: u64,
-    /// All connections so far, including rejected ones.
+    /// All connections so far, including rejected connections.
     pub(crate) arrivals: u64,
 }
 

@@ -1,5 +1,5 @@
-//! An honest client. It makes short and long calls over both transports, one at a time on each, and regularly
-//! opens new connections.
+//! An honest client, which makes short and long calls over both transports, one at a time on each. The client
+//! also opens new connections regularly.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -34,7 +34,7 @@ const ARRIVAL: Duration = Duration::from_millis(250);
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) latencies: Vec<Duration>,
-    /// The longest latency, with the transport and the procedure.
+    /// The longest latency, with the transport and a description of the call.
     pub(crate) slowest: Option<(Duration, &'static str, &'static str)>,
     pub(crate) failures: Vec<String>,
 }
@@ -100,7 +100,7 @@ impl Honest {
         Ok(Honest { log, _running: running })
     }
 
-    /// Returns the observations since the last call of this function.
+    /// Returns the observations since the last call to this function, and resets the record.
     pub(crate) fn take(&self) -> Record {
         std::mem::take(&mut *self.log.record())
     }
@@ -215,7 +215,7 @@ async fn write_long(nfs: &nfs_v3::Client<ServerConnection>, file: NfsFh3) -> any
     Ok("WRITE of 1 MiB")
 }
 
-/// Makes one call, and checks its result. Returns the name of its procedure.
+/// Makes one call and checks its result. Returns a description of the call.
 async fn call(
     nfs: &nfs_v3::Client<ServerConnection>,
     files: &[NfsFh3],

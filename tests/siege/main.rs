@@ -1,4 +1,4 @@
-//! `siege`: attacks on a real `nfs3d` next to an honest client.
+//! `siege`: attacks a real `nfs3d` while an honest client uses it.
 //!
 //! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. Other attacks are tests of
 //! `rpcrdma-nfs`: `privileges`, `reluctant` and `programs`. Slow storage needs a special file system, so it
@@ -27,15 +27,15 @@ use self::daemon::Daemon;
 use self::honest::Honest;
 use self::report::{Outcome, Phase, Sample, heading, unreleased};
 
-/// Attacks nfs3d next to an honest client. Fails if the server exceeds 256 MiB or does not release memory or
-/// connections, or if an attack is ineffective. Also fails if an honest call fails, or if the p99 of honest
-/// calls is more than ten times as long as without attacks.
+/// Attacks nfs3d while an honest client uses it. Fails if the server exceeds 256 MiB or does not release
+/// memory or connections, or if an attack is ineffective. Also fails if an honest call fails, or if the p99
+/// latency of honest calls is more than ten times as long as without attacks.
 #[derive(Parser)]
 struct Arguments {
-    /// Attack for 2 s each, and ignore the latency of honest calls: for machines that are not idle
+    /// Run each attack for 2 s, and ignore the latency of honest calls: for machines that are not idle
     #[arg(long)]
     short: bool,
-    /// Run only the attacks whose names contain one of these words
+    /// Run only the attacks with names that contain one of these words
     words: Vec<String>,
 }
 

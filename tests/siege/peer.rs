@@ -1,4 +1,4 @@
-//! Building blocks of attacks: addresses, calls as bytes, and connections under full control.
+//! Building blocks of attacks: addresses, encoded calls, and connections that the attack drives itself.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) fn host(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 2u8.saturating_add(low_byte(number % 200)))
 }
 
-/// Returns the address of a host that the server does not admit.
+/// Returns the address of a host that the server refuses.
 pub(crate) fn refused_host(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 128, 0, low_byte(number % 200))
 }
@@ -66,7 +66,7 @@ pub(crate) async fn drip(socket: &mut TcpStream, pause: Duration) -> io::Result<
     Ok(())
 }
 
-/// Encodes a call and separates its eligible items.
+/// Encodes a call and separates its eligible items of at least 1,024 bytes.
 fn message<P: Procedure>(xid: u32, args: &P::Args) -> io::Result<Message> {
     let mut reducer = Reducer::new(1024);
     let (program, version) = (P::Program::NUMBER, P::Program::VERSION);

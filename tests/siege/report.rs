@@ -9,16 +9,16 @@ use crate::honest::Record;
 
 /// Maximum resident memory of the server in bytes.
 const MAX_RSS: u64 = 256 << 20;
-/// The maximum growth of the server's resident memory since before the attack, in bytes. glibc keeps freed
-/// memory (docs/decisions.md).
+/// The maximum growth of the server's resident memory from before an attack to after it, in bytes. glibc
+/// keeps freed memory (docs/decisions.md).
 const KEPT_RSS: u64 = 96 << 20;
-/// The maximum number of bytes that count toward the memory budget: the budget, the guaranteed shares of many
-/// owners, and a small call for each connection.
+/// The maximum number of bytes that count toward the memory budget. This limit covers the budget, the
+/// guaranteed shares of many owners, and a small call for each connection.
 const MAX_MEMORY: u64 = 56 << 20;
-/// The bytes that the server may count toward its budget after an attack: one long call of the honest client
-/// on each transport.
+/// The maximum number of bytes that count toward the memory budget after an attack, when only the honest
+/// client makes calls.
 const KEPT_MEMORY: u64 = 4 << 20;
-/// The maximum slowdown of the 99th percentile of honest calls.
+/// The maximum factor by which an attack may increase the p99 latency of honest calls.
 const SLOWDOWN: u32 = 10;
 
 /// The observations of one phase: before, during or after an attack.
@@ -109,7 +109,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns a message for each broken rule. If `unloaded` is `None`, latency is ignored.
+    /// Returns a message for each broken rule. `unloaded` is the p99 latency without an attack. If `unloaded`
+    /// is `None`, latency is ignored.
     pub(crate) fn broken(&self, unloaded: Option<Duration>) -> Vec<String> {
         let mut broken: Vec<String> = self.breach.iter().cloned().collect();
         let phases = [&self.before, &self.during, &self.after];

@@ -1,5 +1,5 @@
-//! Messages and MPA frames captured between other implementations, in `vectors/` and in the directory
-//! `RPCRDMA_VECTORS`.
+//! Messages and MPA frames captured between other implementations, in `vectors/` and in the directory that
+//! the environment variable `RPCRDMA_VECTORS` names.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -94,17 +94,18 @@ pub fn frames(path: &Path) -> Vec<CapturedFrame> {
     text.lines().filter_map(frame).collect()
 }
 
-/// Returns the path and the messages of each `.jsonl` file in the directory `RPCRDMA_VECTORS`. Returns an
-/// empty list if the variable is not set.
+/// Returns the path and the messages of each `.jsonl` file in the directory that `RPCRDMA_VECTORS` names.
+/// Returns an empty list if the variable is not set.
 ///
 /// # Panics
-/// Panics if the directory cannot be read or contains no such file, or as [`captured`].
+/// Panics if the directory cannot be read or contains no such file, or if [`captured`] panics.
 #[must_use]
 pub fn others() -> Vec<(String, Vec<Captured>)> {
     other_files().into_iter().map(|path| (path.display().to_string(), captured(&path))).collect()
 }
 
-/// Returns the `.jsonl` files in the directory `RPCRDMA_VECTORS`. Returns an empty list without the variable.
+/// Returns the `.jsonl` files in the directory that `RPCRDMA_VECTORS` names. Returns an empty list if the
+/// variable is not set.
 ///
 /// # Panics
 /// Panics if the directory cannot be read or contains no such file.
@@ -121,6 +122,6 @@ pub fn other_files() -> Vec<PathBuf> {
             files.push(path);
         }
     }
-    assert!(!files.is_empty(), "{directory} has no captures");
+    assert!(!files.is_empty(), "{directory} has no `.jsonl` files");
     files
 }

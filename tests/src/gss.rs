@@ -1,5 +1,5 @@
-//! A mechanism for tests of RPCSEC_GSS. It provides no security: its checksum is weak, and both peers share a
-//! fixed key. Tests use it to check which parts of a message are protected, and which peer verifies them.
+//! A mechanism for tests of RPCSEC_GSS. The mechanism provides no security: its checksum is weak, and both
+//! peers share a fixed key. Tests check which parts of a message are protected, and which peer verifies them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

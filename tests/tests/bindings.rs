@@ -7,7 +7,7 @@ use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::{Binding, Procedure, Program};
 use rpcrdma_runtime::xdr::{Layout, Size};
 
-/// Returns the maximum numbers of items in the arguments and in the result of a procedure.
+/// Returns the name of a procedure, and the maximum numbers of items in its arguments and in its result.
 fn items<Q: Procedure<Program = NfsV3>>() -> (&'static str, Size, Size) {
     (Q::NAME, <Q::Args as Layout>::HELD.count, <Q::Res as Layout>::HELD.count)
 }

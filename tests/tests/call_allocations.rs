@@ -1,4 +1,5 @@
-//! Allocations of client and server over iWARP: of calls in steady state, idle connections and long data.
+//! Measures the allocations of clients and servers over iWARP: for calls in steady state, for idle
+//! connections, and for long data.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::future::ready;
@@ -20,7 +21,7 @@ use tokio::sync::mpsc;
 const NULL: u32 = 0;
 const READ: u32 = 6;
 const WRITE: u32 = 7;
-/// The number of calls before the measurement, and the number of measured calls.
+/// The number of calls before the measurement, which is also the number of measured calls.
 const CALLS: u32 = 256;
 
 struct File(Bytes);
@@ -168,7 +169,7 @@ fn read_into_supplied_memory_allocates_no_sink() {
     assert!(counted.bytes_max < 2 << 20, "{} bytes", counted.bytes_max);
 }
 
-/// The server's region is the only memory for the data of a WRITE, although its chunk has eight segments.
+/// The server reads the data of a WRITE into a single region, although the Read chunk has eight segments.
 #[test]
 fn writing_reads_all_segments_into_one_region() {
     const LEN: u32 = 4 << 20;

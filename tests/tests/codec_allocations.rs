@@ -1,8 +1,8 @@
-//! Decoding the most frequent messages of NFSv3 does not allocate. Decoding a listing and encoding allocate
-//! once.
+//! Decoding the most frequent messages of NFSv3 does not allocate. Decoding a listing allocates once, and
+//! encoding any of these messages allocates once.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
-/// The messages that the benchmark of the codec measures.
+/// The messages of the codec benchmark.
 #[path = "../../benches/codec/messages.rs"]
 mod messages;
 

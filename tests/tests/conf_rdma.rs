@@ -1,4 +1,5 @@
-//! Peers exchange limits by the connection configuration protocol (RFC 5666 section 6) and follow them.
+//! Peers exchange limits through the connection configuration protocol (RFC 5666 section 6) and respect the
+//! limits.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::net::SocketAddr;
@@ -329,7 +330,7 @@ async fn configuration_applies_to_one_connection() {
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
         echo(&client, 1).await.unwrap();
     }
-    // Limits for the first connection arrive late.
+    // Limits for the first connection arrive late and are ignored.
     client.set_peer_limits(1, PeerLimits { inline: 512, reads: 16 });
     assert!(!long_call().await);
     loop {

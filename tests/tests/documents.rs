@@ -1,7 +1,7 @@
 //! Checks that the documents in `specs/` have the form of RFCs and the layouts that the RFCs define. Also
 //! checks that the rules in `specs/requirements/` cover the RFCs.
 //!
-//! The tests that compare with RFCs run if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
+//! The tests that compare with RFCs run only if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn each_section_with_a_requirement_has_a_rule() {
         let sections = sections_with_requirements(&text);
         missing.extend(sections.difference(&covered).map(|section| format!("{source} section {section}")));
     }
-    assert!(missing.is_empty(), "no rule of these sections is in {}: {missing:?}", trace::RULES);
+    assert!(missing.is_empty(), "{} lacks rules for these sections: {missing:?}", trace::RULES);
 }
 
 /// Returns the numbers of the sections that contain a requirement word of RFC 2119.

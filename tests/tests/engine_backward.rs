@@ -1,5 +1,5 @@
-//! Both directions on one connection (RFC 8167). Each peer has two engines, connected by the fabric. Some
-//! tests send handcrafted messages to one engine.
+//! Calls in both directions on one connection (RFC 8167). Each peer has two engines, and the fabric connects
+//! the peers. Some tests send handcrafted messages to one engine.
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
@@ -23,7 +23,7 @@ fn words(words: &[u32]) -> Bytes {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// An RPC message of `len` bytes. The kind is 0 for a call and 1 for a reply.
+/// Returns an RPC message of `len` bytes. The kind is 0 for a call and 1 for a reply.
 fn rpc(xid: u32, kind: u32, len: usize) -> Bytes {
     let head = words(&[xid, kind]);
     head.iter().copied().chain(std::iter::repeat(7)).take(len).collect()
@@ -49,7 +49,7 @@ fn received(message: Bytes) -> Completion {
     Completion::Received { message, invalidated: None }
 }
 
-/// Returns calls, each with another kind of chunk.
+/// Returns calls, each with a different kind of chunk.
 fn with_chunks(xid: u32) -> Vec<Bytes> {
     let read = |position| vec![ReadSegment { position, segment: SEGMENT }];
     let chunk = || WriteChunk(vec![SEGMENT]);
@@ -63,7 +63,7 @@ fn with_chunks(xid: u32) -> Vec<Bytes> {
     ]
 }
 
-/// A client on the left, a server on the right, and both engines of each.
+/// A client on the left and a server on the right, each with two engines.
 struct Peers {
     fabric: Fabric,
     left: End,
@@ -538,7 +538,7 @@ fn a_client_without_services_drops_calls_and_rejects_chunks() {
     }
     let (receives, sent, tokens) = actions(&mut client);
     assert_eq!(sent, expected, "each call gets an error");
-    assert_eq!(receives, 0, "no Receive is posted before its error is sent");
+    assert_eq!(receives, 0, "no Receive is posted before the errors are sent");
     for token in tokens {
         client.handle_completion(Completion::Sent { token });
         assert_eq!(actions(&mut client).0, 1);

@@ -181,7 +181,7 @@ fn beyond_the_limit_the_oldest_waiter_leaves() {
 fn entries_are_bounded_and_the_least_recently_used_is_evicted() {
     let mut cache = Cache::new(limits());
     (1..=3).for_each(|xid| cache.answer(xid, 10));
-    assert_eq!(cache.lookup(1), Some(10), "three replies are cached, and this use of 1 is the latest");
+    assert_eq!(cache.lookup(1), Some(10), "three replies are cached, and this lookup uses reply 1 again");
     cache.answer(4, 10);
     assert_eq!(cache.table.kept(), 3);
     assert_eq!((cache.lookup(1), cache.lookup(3), cache.lookup(4)), (Some(10), Some(10), Some(10)));
@@ -230,7 +230,7 @@ fn cached_bytes_are_bounded() {
     assert_eq!(cache.table.bytes(), 51);
 }
 
-/// One caller cannot evict the replies of another: neither by many calls nor by long replies.
+/// A caller cannot evict the replies to another caller, neither with many calls nor with long replies.
 #[test]
 fn the_caller_with_the_most_entries_is_evicted() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
@@ -278,7 +278,7 @@ fn the_caller_with_the_most_running_calls_waits() {
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// The caller with the most cached bytes loses a reply, even if its only reply is the new one.
+/// The caller with the most cached bytes loses a reply, even if the new reply is its only reply.
 #[test]
 fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);
@@ -389,7 +389,7 @@ fn a_call_matches_inline_and_in_chunks() {
         let inline = call_of(Received::unreduced(message.flatten()), HERE);
         let chunks = |items| Received { stream: message.stream.clone(), items: Placed::Positioned(items) };
         assert_eq!(inline, call_of(chunks(message.items.clone()), HERE), "{len}");
-        // A Read chunk may contain its padding.
+        // A Read chunk may contain the XDR padding of its item.
         let mut padded = data.clone();
         padded.resize(len.next_multiple_of(4), 0);
         let item = Item { position: message.items[0].position, data: padded.into() };
@@ -409,15 +409,15 @@ fn only_the_first_bytes_and_the_length_are_compared() {
     let same = call_of(Received::unreduced(call.clone()), HERE);
     assert_ne!(same, changed(CallIdentity::PREFIX - 1));
     assert_eq!(same, changed(CallIdentity::PREFIX));
-    // The shorter call is a prefix of the longer one. The lengths lie above and below the size of the
-    // compared prefix.
+    // The compared prefixes of the call differ in length by 4 bytes. The lengths are above and below
+    // `CallIdentity::PREFIX`.
     for len in [call.len() - 4, CallIdentity::PREFIX + 4, CallIdentity::PREFIX - 8] {
         let of = |len| call_of(Received::unreduced(call.slice(..len)), HERE).expect("a call");
         assert_ne!(of(len), of(len - 4), "{len} bytes");
     }
 }
 
-/// The two bits are less than 16 bytes apart, anywhere in the last 64 bytes of the call.
+/// The two differing bits are less than 16 bytes apart, anywhere in the last 64 bytes of the call.
 ///
 /// Requirement: H78
 #[test]

@@ -183,7 +183,7 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
     let Placed::Positioned(items) = &call.message.items else { panic!("positioned") };
     assert!(items.len() == 2 && items.iter().all(|item| item.data == b"argument"[..]));
-    // Both items of the reply use the same memory, which contains the second item at the end.
+    // Both items of the reply use the same memory, so the second item overwrites the first.
     let items = [(24, &b"first"[..]), (32, b"second")];
     let items = items.map(|(position, data)| Item { position, data: Bytes::from_static(data) });
     served.responder.reply(call.key, Message { stream: bytes_of(1, 1), items: items.to_vec() });

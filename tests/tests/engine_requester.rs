@@ -21,11 +21,11 @@ struct Peer {
     requester: Requester,
     sent: VecDeque<Bytes>,
     exposed: BTreeMap<u32, Memory>,
-    /// Memory whose fence has not completed.
+    /// The tokens and handles of incomplete fences.
     fencing: Vec<(Token, u32)>,
     /// True if fences complete only in `finish_fencing`.
     slow: bool,
-    /// The number of registrations that succeed before all others fail.
+    /// The number of registrations that succeed. All later registrations fail.
     registrations: usize,
     next_handle: u32,
     receives: u32,
@@ -169,12 +169,12 @@ fn words(words: &[u32]) -> Bytes {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// The beginning of an RPC call and `more` bytes.
+/// Returns the XID and the message type of an RPC call, followed by `more` bytes.
 fn rpc_call(xid: u32, more: usize) -> Bytes {
     [&words(&[xid, 0])[..], &vec![0x11; more]].concat().into()
 }
 
-/// The beginning of an RPC reply and `more` bytes.
+/// Returns the XID and the message type of an RPC reply, followed by `more` bytes.
 fn rpc_reply(xid: u32, more: usize) -> Bytes {
     [&words(&[xid, 1])[..], &vec![0x22; more]].concat().into()
 }
@@ -206,7 +206,7 @@ fn nomsg(xid: u32, lists: ChunkLists) -> Bytes {
     Header { xid, credits: 8, body: Body::NoMsg(lists) }.encode()
 }
 
-/// A plain reply that grants 8 credits.
+/// Returns a reply without chunks that grants 8 credits.
 fn answer(xid: u32) -> Bytes {
     msg(xid, 8, ChunkLists::default(), &rpc_reply(xid, 16))
 }
@@ -235,7 +235,7 @@ fn r030_r031_one_call_is_sent_until_a_reply_grants_more() {
 #[test]
 fn r020_r032_every_call_requests_the_same_credits() {
     let mut peer = Peer::with(Config { credits: 5, ..Config::default() });
-    assert_eq!(peer.receives, 6, "R036: one Receive per reply, and an extra one");
+    assert_eq!(peer.receives, 6, "R036: one Receive per reply, and one extra Receive");
     for xid in 1..=3 {
         peer.call(xid, short(xid));
         let lists = Body::Msg(ChunkLists::default());
@@ -312,7 +312,7 @@ fn h75_duplicate_completions_are_ignored() {
     let mut peer = Peer::new();
     let lists = peer.lists(7, offering(7, &[100], Some(2000)));
     assert!(lists.reply.is_some() && peer.exposed.len() == 2);
-    // Completions of calls with other XIDs, of both regions of this call, and of its Send.
+    // These completions have the tokens of calls with other XIDs, of this call's regions, and of its Send.
     let own = |region: u64| Token(7 << 24 | region);
     for token in (0..40).map(Token).chain([own(0), own(1), own((1 << 24) - 1)]) {
         let segment = Segment { handle: 1, length: 9, offset: 0 };
@@ -546,7 +546,7 @@ fn r095_r100_unused_segments_and_chunks_may_be_omitted() {
     assert!(peer.outcome().is_ok(), "a chunk without segments");
     peer.lists(2, offering(2, &[16], None));
     peer.receive(answer(2));
-    assert!(peer.outcome().is_ok(), "no Write list at all");
+    assert!(peer.outcome().is_ok(), "a reply without a Write list");
 }
 
 #[test]
@@ -686,7 +686,7 @@ fn a_call_beyond_the_requesters_own_limits_fails() {
     let chunks = Unsendable::WriteChunks { chunks: 3, max: 2 };
     assert_eq!(peer.failure(), TransportError::Unsendable(chunks));
     peer.call(1, offering(1, &[16, 16], Some(33)));
-    assert_eq!(peer.failure(), five, "with the Reply chunk");
+    assert_eq!(peer.failure(), five, "the segments of the Reply chunk also count");
     let lists = peer.lists(1, offering(1, &[32, 32], None));
     assert_eq!(lists.segments().count(), 4);
     peer.receive(answer(1));

@@ -123,7 +123,7 @@ fn words(words: &[u32]) -> Bytes {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// The beginning of an RPC call: XID, CALL, and `more` bytes.
+/// Returns the XID and the message type of an RPC call, followed by `more` bytes.
 fn rpc(more: usize) -> Bytes {
     [&words(&[XID, 0])[..], &vec![0x11; more]].concat().into()
 }
@@ -221,7 +221,7 @@ fn the_grant_grows_and_shrinks_with_replies() {
         peer.send(nomsg(ChunkLists::default()));
         assert_eq!(peer.answer().0.credits, granted, "ERR_CHUNK");
         (0..2).for_each(|_| peer.responder.handle_completion(Completion::Sent { token: Token(0) }));
-        assert_eq!(peer.receives, 6, "Receives for the maximum grant");
+        assert_eq!(peer.receives, 6, "the Receives suffice for the maximum grant");
     }
 }
 
@@ -247,7 +247,7 @@ fn a_larger_threshold_sends_longer_replies_inline() {
 #[test]
 fn h12_h63_requested_credits_do_not_change_the_grant() {
     let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);
-    assert_eq!(peer.receives, 4, "R009: one Receive per credit, and an extra one");
+    assert_eq!(peer.receives, 4, "R009: one Receive per credit, and one extra Receive");
     for requested in [0, 1, u32::MAX] {
         let header = Header { xid: XID, credits: requested, body: Body::Msg(ChunkLists::default()) }.encode();
         peer.send([&header[..], &rpc(40)].concat());
@@ -273,7 +273,7 @@ fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
     assert_eq!(reader.item(u32::MAX).as_deref(), Ok(&[1, 1, 1, 2, 2][..]));
     assert_eq!(reader.item(u32::MAX).as_deref(), Ok(&[3; 4][..]));
     assert_eq!(reader.u32(), Ok(0x6d61_726b));
-    assert_eq!(reader.position(), 32, "R071: positions count in the unreduced stream");
+    assert_eq!(reader.position(), 32, "R071: positions are offsets in the unreduced stream");
     assert!(reader.finish().is_ok());
     let unreduced =
         [&rpc(0)[..], &words(&[5]), &[1, 1, 1, 2, 2, 0, 0, 0], &words(&[4]), &[3; 4], b"mark"].concat();
@@ -329,7 +329,7 @@ fn r011_outstanding_reads_do_not_exceed_the_negotiated_number() {
 #[test]
 fn fetched_bytes_of_a_connection_are_bounded() {
     let mut peer = Peer::with(Config { max_fetched: 100, ..Config::default() }, 16, false);
-    // The first two calls use all 100 bytes. The others wait.
+    // The first two calls use all 100 bytes, so the other two calls wait.
     let lengths = [60, 40, 1, 8];
     for (handle, length) in (1..).zip(lengths) {
         peer.send(msg(reads(vec![read(12, handle, length)]), &rpc(40)));
@@ -365,7 +365,7 @@ fn one_call_may_exceed_the_bound_on_fetched_bytes() {
     assert_eq!(peer.serve_read().handle, 2, "a dropped call releases its bytes");
 }
 
-/// Ends the connection by a Terminate from the requester's provider. Returns the XIDs of the calls that may
+/// Ends the connection with a Terminate from the requester's provider. Returns the XIDs of the calls that may
 /// be the cause.
 fn suspects(mut peer: Peer) -> Vec<u32> {
     let reason = CloseReason::Terminated { layer: 1, etype: 1, code: 1 };
@@ -420,7 +420,7 @@ fn r178_only_unreceived_reads_and_writes_can_break_a_connection() {
     let call = reading.call();
     reading.reply(&call, Message::unreduced(stream(40)));
     reading.send(with_xid(2, reads(vec![read(12, 1, 4)])));
-    assert_eq!(suspects(reading), [2], "the other reply was inline");
+    assert_eq!(suspects(reading), [2], "the reply to call 1 was inline");
     let mut cut = Peer::new();
     cut.send(with_xid(1, reads(vec![read(12, 1, 4)])));
     let reason = CloseReason::Io("cut".into());
@@ -435,7 +435,7 @@ fn r021_r032_calls_in_progress_do_not_change_the_grant() {
     let calls = [peer.call(), peer.call(), peer.call()];
     for (left, call) in (0..3).rev().zip(&calls) {
         peer.reply(call, Message::unreduced(stream(40)));
-        assert_eq!(peer.answer().0.credits, 3, "{left} are in progress");
+        assert_eq!(peer.answer().0.credits, 3, "{left} calls are in progress");
     }
 }
 

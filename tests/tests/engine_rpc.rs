@@ -137,7 +137,7 @@ fn h68_credentials_beyond_their_bounds_are_rejected() {
     assert_eq!(
         error(&with_credential(99, 400, &[0; 400])),
         unknown,
-        "the maximum length, of an unknown flavor"
+        "a credential of the maximum length, with an unknown flavor"
     );
     assert_eq!(error(&with_credential(99, 401, &[0; 404])), refused);
     assert_eq!(error(&with_credential(1, u32::MAX, &[0; 400])), refused);

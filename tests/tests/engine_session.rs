@@ -177,7 +177,7 @@ impl Client {
         at
     }
 
-    /// Advances the time, and handles the session's timeouts on the way.
+    /// Advances the time by `duration` and handles the session's timeouts up to then.
     fn advance(&mut self, duration: Duration) {
         let end = self.now.after(duration).expect("soon");
         while self.session.poll_timeout().is_some_and(|at| at <= end) {
@@ -337,7 +337,7 @@ fn backoff_grows_and_restarts_after_a_reply() {
     let mut client = Client::connected();
     client.submit(call(1));
     client.lose_connection(CloseReason::Peer);
-    assert_eq!(client.connects, 0, "counts as failed without a reply");
+    assert_eq!(client.connects, 0, "a connection without a reply counts as failed");
     let mut times = Vec::new();
     for _ in 0..5 {
         times.push(client.next_timeout().0);
@@ -360,7 +360,7 @@ fn the_close_of_an_idle_connection_is_not_a_failure() {
     let mut client = Client::connected();
     client.lose_connection(CloseReason::Peer);
     client.submit(call(1));
-    assert_eq!(client.connects, 1, "no calls, so no failure");
+    assert_eq!(client.connects, 1, "a connection without calls does not count as failed");
     client.connect(1024);
     client.answer(1);
     client.lose_connection(CloseReason::Peer);
@@ -370,7 +370,7 @@ fn the_close_of_an_idle_connection_is_not_a_failure() {
     client.answer(2);
     client.lose_connection(CloseReason::Peer);
     client.submit(call(3));
-    assert_eq!(client.connects, 1, "no unanswered calls, so no failure");
+    assert_eq!(client.connects, 1, "a connection without unanswered calls does not count as failed");
 }
 
 #[test]
@@ -504,7 +504,8 @@ fn an_abandoned_call_without_a_reply_keeps_its_credit_until_its_timeout() {
     client.answer(2);
     assert_eq!(client.replies(), [waits]);
 
-    // After its reply, the deadline of a cancelled call has no effect, even if there are many such calls.
+    // After the reply to a cancelled call, the deadline of the call has no effect. This applies to any number
+    // of calls.
     for xid in 100..400 {
         let id = client.submit(SessionCall { timeout: Some(MS(1000)), ..call(xid) });
         client.cancel(id);
@@ -616,7 +617,7 @@ fn h73_a_removed_device_closes_only_its_connections() {
         let calls = [client.submit(with_item(2, 5000)), client.submit(call(3))];
         assert_eq!(client.exposed.len(), 1);
         client.lose_connection(event.clone());
-        // While the device is removed, no connection succeeds.
+        // While the device is missing, every connection attempt fails.
         for _ in 0..5 {
             client.refuse();
             client.next_timeout();

@@ -1,6 +1,6 @@
-//! An extension adds a header type (`specs/rpcrdma1-keepalive.txt`). Messages of the base protocol are
-//! unchanged, and a peer without the extension rejects the new type. If the extension has a new version
-//! number, a peer without it reports the versions that it supports.
+//! An extension adds two header types (`specs/rpcrdma1-keepalive.txt`). Messages of the base protocol are
+//! unchanged, and a peer without the extension rejects the new types. If the extension has a new version
+//! number, such a peer reports the versions that it supports.
 
 use bytes::Bytes;
 use rpcrdma_keepalive::rpcrdma1::{RdmaMsg, RpcRdmaError, RpcRdmaErrvers, RpcRdmaHeader};
@@ -66,7 +66,7 @@ fn messages_of_the_base_are_unchanged() {
     for _ in 0..1000 {
         let header = header(&mut rng);
         let bytes = header.clone().encode();
-        let extended: RdmaMsg = xdr::from_bytes(&bytes).expect("a header of the base");
+        let extended: RdmaMsg = xdr::from_bytes(&bytes).expect("a header of the base protocol");
         assert_eq!((extended.rdma_xid, extended.rdma_credit), (header.xid, header.credits));
         assert!(!matches!(extended.rdma_body, RdmaBody::Keepalive(_) | RdmaBody::KeepaliveAck(_)));
         assert_eq!(xdr::to_bytes(&extended).expect("a decoded header encodes"), bytes);
@@ -74,7 +74,7 @@ fn messages_of_the_base_are_unchanged() {
     // `Header` has neither the obsolete header types nor the padded type.
     for words in [&[7, 1, 32, 3][..], &[7, 1, 32, 2, 64, 512, 0, 0, 0]] {
         let bytes: Bytes = words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
-        let extended: RdmaMsg = xdr::from_bytes(&bytes).expect("a header of the base");
+        let extended: RdmaMsg = xdr::from_bytes(&bytes).expect("a header of the base protocol");
         assert_eq!(xdr::to_bytes(&extended), Ok(bytes));
     }
 }
@@ -87,7 +87,7 @@ fn a_peer_without_the_extension_answers_err_chunk() {
         let refused = decode_call(&bytes, &MessageLimits::default());
         let Err(Refusal::Chunk { xid: 0x1234_5678, why }) = &refused else { panic!("{refused:?}") };
         assert!(why.contains("RdmaProc"), "{why}");
-        // A requester sends no errors. It fails the call with this XID, if any.
+        // A requester sends no errors. The requester fails the call with this XID, if any.
         let refused = decode_reply(&bytes, &MessageLimits::default());
         assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
     }
@@ -97,8 +97,8 @@ fn a_peer_without_the_extension_answers_err_chunk() {
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));
 }
 
-/// The negotiation of docs/extensions.md, which RFC 8166 section 7 makes possible. A requester of versions 1
-/// and 2 tries its highest version first, and continues with the highest version that both peers support.
+/// Tests the version negotiation of docs/extensions.md (RFC 8166 section 7). A requester of versions 1 and 2
+/// tries its highest version first, and then uses the highest version that both peers support.
 ///
 /// Requirement: R821
 #[test]

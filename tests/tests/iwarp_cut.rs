@@ -371,7 +371,7 @@ fn cut_everywhere(framing: Framing) {
         .collect();
     assert!(traffic[0].read_chunks > 0 && traffic[1].write_bytes >= 1200, "{traffic:?}");
     assert!(uncut.sent.iter().all(|octets| *octets > 1500), "{:?}", uncut.sent);
-    // The frequency of each pair of the number of replies and the number of executed calls without a reply.
+    // Counts the runs by the number of replies and the number of executed calls without a reply.
     let mut seen = BTreeMap::<(usize, usize), u32>::new();
     for from in [LEFT, RIGHT] {
         for at in 0..uncut.sent[from] {

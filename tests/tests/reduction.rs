@@ -1,6 +1,6 @@
 //! Checks that reduced messages are restored. The tests use random values of every type of `specs/` and of a
-//! protocol with many items. Reduced items and segments are chosen at random. The messages pass through both
-//! engines, as calls and as replies.
+//! protocol with many items. Reduced items and segments are chosen at random. A requester and a responder
+//! exchange the messages as calls and as replies.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::cell::RefCell;
@@ -45,9 +45,9 @@ struct Variant {
     seed: Vec<u8>,
     /// The number of header words before the value.
     words: usize,
-    /// The minimum size of reduced items in bytes.
+    /// The minimum size of a call's reduced items, in bytes.
     min_item: usize,
-    /// Which of the larger items are reduced.
+    /// Whether an item is reduced, by the item's index. Further items repeat these values.
     reduced: Vec<bool>,
     /// The approximate maximum number of segments of the longest chunk.
     pieces: u32,
@@ -92,7 +92,7 @@ impl Counts {
         self.write_chunks += u32::from(traffic.write_bytes > 0);
         self.position_zero += u32::from(traffic.position_zero > 0);
         self.reply_chunks += u32::from(traffic.reply_chunk_bytes > 0);
-        // In addition to the counted chunks there are at most a Position-Zero chunk and a Reply chunk.
+        // Apart from the counted chunks, a call has at most a Position-Zero chunk and a Reply chunk.
         let moved = traffic.read_bytes + traffic.position_zero + traffic.write_bytes > 0;
         self.segmented +=
             u32::from(moved && traffic.segments > traffic.read_chunks + traffic.write_chunks + 2);
@@ -129,7 +129,8 @@ impl Variant {
         Pair::new(&Settings { left: Config { max_segment, ..config }, right: config, ..Settings::default() })
     }
 
-    /// Returns a Write chunk for each reduced item, an empty chunk for each other item, and a surplus chunk.
+    /// Returns a Reply chunk and several Write chunks: one for each reduced item, an empty chunk for each
+    /// other item, and a surplus chunk.
     fn resources(&self, reply: &Message) -> ReplyResources {
         let len = |len: usize| u32::try_from(len).unwrap() + self.spare;
         let items = reply.items.iter().enumerate();

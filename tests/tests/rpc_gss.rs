@@ -193,7 +193,7 @@ async fn a_long_token_uses_a_long_call_and_a_reply_chunk() {
 
 type Change = Box<dyn FnMut(Vec<u8>) -> Vec<u8> + Send>;
 
-/// Passes calls to services without a network. It records the calls, and can change calls and replies.
+/// Passes calls to services without a network. Records the calls, and can change calls and replies.
 #[derive(Clone)]
 struct Direct {
     services: Services,
@@ -353,7 +353,7 @@ async fn only_messages_without_a_sequence_number_are_retransmitted() {
     while direct.sends.lock().unwrap().len() < 4 {
         tokio::task::yield_now().await;
     }
-    // The control procedure in the credential (RFC 2203 section 5.3.1).
+    // The control procedure in the credential (RFC 2203 section 5).
     let controls: Vec<u8> = direct.calls.lock().unwrap().iter().map(|call| call.stream[39]).collect();
     let [data, init, continue_init, destroy] = [0, 1, 2, 3];
     assert_eq!(controls, [init, continue_init, data, destroy]);

@@ -225,11 +225,11 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
         matches!(refused, Err(RpcbindError::Refused { program: PROGRAM, version: 1, netid: Netid::Rdma })),
         "{refused:?}"
     );
-    assert_eq!(table.lock().unwrap().len(), 1, "no entries of the failed registration");
+    assert_eq!(table.lock().unwrap().len(), 1, "the failed registration leaves no entries");
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(first));
     let replaced = rpcbind.replace(&two, Netid::Rdma, second).await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
-    // Removing a replaced registration leaves the new one unchanged.
+    // Removing a replaced registration leaves the new registration unchanged.
     held.remove().await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
     assert_eq!(table.lock().unwrap().len(), 2);
@@ -242,7 +242,7 @@ enum Fault {
     None,
     /// The connection closes without the reply.
     Lost,
-    /// The reply is dropped.
+    /// The reply is dropped, and the connection stays open.
     Withheld,
 }
 
@@ -452,7 +452,7 @@ async fn the_rpcbind_of_this_machine() {
         (Netid::Rdma6, v4("[::1]:7")),
     ] {
         let registered = local.replace(&conf(), netid, address).await.unwrap();
-        // An rpcbind may accept a repeated registration of the same address, so use another one.
+        // An rpcbind may accept a repeated registration of the same address, so use another address.
         let another = SocketAddr::new(address.ip(), address.port() + 1);
         let refused = local.register(&conf(), netid, another).await;
         assert!(matches!(refused, Err(RpcbindError::Refused { .. })), "{netid}: {refused:?}");

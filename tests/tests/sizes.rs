@@ -1,5 +1,5 @@
-//! Compares `rpcrdma-xdrgen sizes` with the generated code. The sizes of each type equal its `Layout`, and
-//! each procedure needs the memory that the runtime offers for it.
+//! Compares `rpcrdma-xdrgen sizes` with the generated code. The sizes of each type equal those in its
+//! `Layout`, and each procedure needs the memory that the runtime offers for it.
 
 use std::fs;
 use std::path::Path;

@@ -13,7 +13,7 @@ use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Item, Placed, PlacedItem, Reader, Received, Reducer};
 use rpcrdma_tests::captured::{Captured, others, ours};
 
-/// Decodes the rest of a reader as `T`, and encodes the value again, reduced or not.
+/// Decodes the remaining bytes of a reader as `T`, and encodes the value again.
 fn reencode<T: Encode + for<'de> Decode<'de>>(reader: &mut Reader<'_>, into: &mut Reducer, name: &str) {
     let value = T::decode(reader).unwrap_or_else(|error| panic!("{name}: {error}"));
     reader.finish().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -42,7 +42,7 @@ fn procedures() -> BTreeMap<u32, Codec> {
     }
 }
 
-/// Returns zeros in place of data that was moved by RDMA, which no captured message contains.
+/// Returns zeros in place of data that was moved by RDMA. Captured messages do not contain such data.
 fn zeros(len: u64) -> Bytes {
     vec![0; usize::try_from(len).expect("a length in memory")].into()
 }
@@ -78,7 +78,7 @@ fn sink(received: &Received) -> Reducer {
 }
 
 /// Checks all messages. Returns the numbers of checked calls, of checked replies and of other messages. The
-/// other messages belong to another program or have their payload in a chunk.
+/// other messages belong to another program, have their payload in a chunk, or reply to such a call.
 fn check(messages: &[Captured]) -> [usize; 3] {
     let procedures = procedures();
     let mut called: BTreeMap<u32, u32> = BTreeMap::new();
@@ -129,7 +129,7 @@ fn nfs3_captures_in_rpcrdma_vectors_round_trip() {
         let counts = check(messages);
         let [calls, replies, others] = counts;
         assert!(calls >= 100 && replies >= 100, "{file}: {counts:?}");
-        // The other messages are of NFSACL, which is not implemented, or replies in Reply chunks.
+        // The other messages belong to NFSACL, which is not implemented, or are replies in Reply chunks.
         let of_nfs =
             |message: &&Captured| !message.name.contains("NFS3") || message.bytes[12..16] == [0, 0, 0, 1];
         assert_eq!(others, messages.iter().filter(of_nfs).count(), "{file}: {counts:?}");

@@ -1,5 +1,5 @@
-//! Connections over an RDMA device, used through the provider's interface. The tests run if `RPCRDMA_VERBS`
-//! has the address of a device: in the lab's guest, started by `tests/interop/verbs.rs`.
+//! Connections over an RDMA device, used through the provider's interface. The tests run only if
+//! `RPCRDMA_VERBS` is the address of a device. `tests/interop/verbs.rs` runs them in the lab's guest.
 #![cfg(feature = "verbs")]
 
 #[path = "verbs/endings.rs"]
@@ -184,7 +184,7 @@ async fn a_rejection_has_its_private_data() {
 /// The environment variable of the child process that runs [`a_listener_without_descriptors`].
 const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 
-/// A process without free descriptors cannot create a channel for a peer, so it rejects the peer. It
+/// A process without free descriptors cannot create a channel for a peer, so it rejects the peer. The process
 /// continues once it has descriptors again.
 #[tokio::test]
 async fn a_listener_without_descriptors() {
@@ -286,9 +286,9 @@ async fn read_depths_are_the_minimum_of_both_peers() {
     let (local, peer) = pair(at, depths(3, 5)).await;
     assert_eq!((local.info().ord, local.info().ird), (3, 3));
     assert_eq!((peer.info().ord, peer.info().ird), (3, 3));
-    // The ORD of one peer is the IRD of the other, for each direction separately.
+    // In each direction, the ORD of one peer is the IRD of the other peer.
     let (local, peer) = pair_for(at, RECEIVE, [depths(6, 5), depths(2, 4)]).await;
-    // siw grants any requested depth, regardless of its settings. It does not report the depth reliably to
+    // siw grants any requested depth, regardless of its settings. siw does not report the depth reliably to
     // the initiator.
     let ord = if name(at).await.starts_with("siw") { 4 } else { 2 };
     assert_eq!(local.info().ord, ord);
@@ -398,8 +398,8 @@ async fn long_memory((mut local, mut peer): (VerbsConnection, VerbsConnection), 
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
 }
 
-/// The sizes are around a page. siw copies shorter data at once, but reads longer data from memory when TCP
-/// sends it. Memory that is reused too early would be sent with its new contents.
+/// The sizes are around the page size. siw copies shorter data at once, but reads longer data from memory
+/// when TCP sends the data. Memory that is reused too early would be sent with its new contents.
 #[tokio::test]
 async fn data_is_captured_at_submission() {
     const EACH: usize = 800;
@@ -436,8 +436,8 @@ async fn data_is_captured_at_submission() {
 #[tokio::test]
 async fn messages_of_any_form_arrive_complete() {
     let Some(at) = device() else { return };
-    // The default maximum of inline data in a work request, no inline data, and more than any device
-    // supports.
+    // The default maximum of inline data in a work request, no inline data, and a maximum above that of any
+    // device.
     for inline in [VerbsOptions::default().inline, 0, 1 << 20] {
         let options = VerbsOptions { receives: 4, inline, ..VerbsOptions::default() };
         messages_arrive(pair_for(at, 262_144, [options; 2]).await, options.receives).await;
@@ -445,7 +445,7 @@ async fn messages_of_any_form_arrive_complete() {
 }
 
 async fn messages_arrive((mut local, mut peer): (VerbsConnection, VerbsConnection), receives: u32) {
-    // This request covers the Receives posted during the connection setup, so there are no others.
+    // This request covers the Receives posted during the connection setup, so no other Receives are posted.
     peer.submit(Action::PostReceives { count: receives });
     // Short and long buffers, more buffers than fit a work request, and no buffers.
     for sizes in
@@ -510,7 +510,7 @@ impl Wake for Woken {
     }
 }
 
-/// With `spin`, a pending poll wakes its own task. Without it, the task waits for the device.
+/// With `spin`, a pending poll wakes its own task. Without `spin`, the task waits for the device.
 #[tokio::test]
 async fn a_connection_can_be_polled_without_a_wake_up() {
     let Some(at) = device() else { return };

@@ -1,11 +1,11 @@
 //! Accepted and rejected inputs of `#[derive(Xdr)]`, and uses of the runtime that must not compile. Each
-//! mistake causes one error, which points to the mistake and suggests a fix.
+//! mistake causes one error, which points to the mistake and usually suggests a fix.
 //!
 //! Some errors come from the compiler, and the derive can neither prevent nor extend them:
 //!
 //! - An undefined name: `case_not_in_the_enum`, `case_misspelt_among_several`, `max_of_an_unknown_name`,
 //!   `name_unknown*`.
-//! - A pattern whose type is not the discriminant's: `case_of_a_constant_for_an_enum`,
+//! - A pattern with a type other than the discriminant's: `case_of_a_constant_for_an_enum`,
 //!   `case_of_another_enum`. Only the compiler knows whether a name is a constant or an imported value.
 //! - A constant that cannot be evaluated: `max_overflows`, `max_by_a_call`.
 //! - A value that outlives its message: `value_outlives_its_message`.

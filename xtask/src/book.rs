@@ -17,7 +17,7 @@ use crate::{cargo, tools};
 const PACKAGE: &str = "rpcrdma-tests";
 
 pub(crate) fn check(root: &Path) -> Result<(), String> {
-    // The features that serve a book are not needed.
+    // The default features of mdbook, such as serving a book, are not needed.
     let package = ["mdbook", "--no-default-features"];
     let Some(program) = tools::program(root, "book", "mdbook", &package) else { return Ok(()) };
     let mdbook = |task: &str| {

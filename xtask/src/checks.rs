@@ -1,4 +1,4 @@
-//! The steps of the gate that do not run `cargo test`, cheap ones first. `steps.rs` has the test steps.
+//! The steps of the gate that do not run `cargo test`, cheap steps first. `steps.rs` has the test steps.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,7 +41,8 @@ const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step 
     Step::new(name, MINUTES, run)
 }
 
-/// Checks the form of all documents, the matrix in docs/interop.md, and the tests that SECURITY.md names.
+/// Checks the form of documents and comments, the matrix in docs/interop.md, and the tests that SECURITY.md
+/// names.
 fn all_documents(root: &Path) -> Result<(), String> {
     documents::check(root)?;
     evidence::check(root)?;
@@ -135,7 +136,7 @@ const WITHOUT_CYCLES: &[&str] = &[
 ];
 
 /// Maximum number of lines of the runtime that depend on a feature. Code that needs a feature belongs in a
-/// module that its parent selects (see `xdr/spare.rs` and `xdr/no_spare.rs`).
+/// separate module, which the parent module selects (see `xdr/spare.rs` and `xdr/no_spare.rs`).
 const MAX_FEATURE_GATES: usize = 17;
 
 /// Checks `xdr <- wire <- proto <- provider <- shell`: a layer names only layers to its left. Also reports
@@ -198,7 +199,7 @@ fn names_module(line: &str, name: &str) -> bool {
     }
 }
 
-/// The package that all others may depend on.
+/// The package that every other package may depend on.
 const LEAF: &str = "rpcrdma-layout";
 
 /// Packages, each with the workspace members that it may depend on.
@@ -220,7 +221,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-verbs-packages", &[]),
 ];
 
-/// Like `OURS`, for packages whose tests may depend on further members.
+/// Like `OURS`, for packages with tests that may depend on further members.
 const PRODUCTS: &[(&str, &[&str])] = &[
     (
         "rpcrdma-nfs",
@@ -249,8 +250,9 @@ const PRODUCTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Checks that packages depend only on the members that `OURS` and `PRODUCTS` allow. Only one major version
-/// of syn is compiled. By default, no package needs a system library for RDMA or Kerberos.
+/// Checks that packages depend only on the members that `OURS` and `PRODUCTS` allow, and that only one major
+/// version of syn is compiled. Also checks that the default build needs no system library for RDMA or
+/// Kerberos.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let ours = OURS.iter().map(|row| (row, "all"));

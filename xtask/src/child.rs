@@ -20,7 +20,7 @@ pub(crate) enum End {
     TimedOut,
 }
 
-/// Time for output from remaining child processes after the process has exited.
+/// Time for output from remaining child processes after the command has exited.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs a command in a new process group. `each_line` receives standard output and standard error as one
@@ -36,8 +36,8 @@ pub(crate) fn run(
     let errors = writer.try_clone().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("cannot run the command: {error}"))?;
-    // The command holds the write end of the pipe. The reader sees the end of the output only after all
-    // copies are closed.
+    // `command` owns the write end of the pipe. The reader sees the end of the output only after every copy
+    // of the write end is closed.
     drop(command);
     let group = Group::of(&child);
     let lines = lines(reader);
@@ -61,7 +61,7 @@ pub(crate) fn run(
     ended.map(|(end, _)| end).ok_or_else(|| "the command has no outcome".to_owned())
 }
 
-/// Returns the outcome of the child, or `None` while it runs. If its time is up, kills its group.
+/// Returns the outcome of the child, or `None` while the child runs. After the time limit, kills the group.
 fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> Result<Option<End>, String> {
     if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
         return Ok(Some(if status.success() { End::Succeeded } else { End::Failed(status.code()) }));
@@ -93,7 +93,7 @@ fn lines(reader: PipeReader) -> Receiver<String> {
 /// Time for a group to terminate the groups that it started.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The running groups. A signal that terminates this process also terminates the groups.
+/// The running process groups. The signal handler of [`kill_on_signals`] kills these groups.
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 struct Group(Option<Pid>);
@@ -149,7 +149,7 @@ pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
     run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
 }
 
-/// Prints a line. A closed standard output is ignored.
+/// Prints a line. Ignores write errors, such as a closed standard output.
 pub(crate) fn print(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -21,9 +21,9 @@ struct Module {
     file: PathBuf,
     /// The names that `use` items import or re-export, with their paths.
     uses: BTreeMap<String, Names>,
-    /// The modules whose public items this module re-exports by `pub use path::*`.
+    /// The modules from which this module re-exports all public items by `pub use path::*`.
     globs: Vec<Names>,
-    /// Every path in the code, relative to the crate root.
+    /// The paths in private `use` items and in other code, relative to the crate root.
     paths: BTreeSet<Names>,
 }
 
@@ -301,7 +301,7 @@ fn is_after_dot(tokens: &[TokenTree], place: usize) -> bool {
     is_dot(place) && !is_dot(place - 1)
 }
 
-/// Returns the token before the one that ends at `place`.
+/// Returns the token before the current token. `place` is the index after the current token.
 fn before(tokens: &[TokenTree], place: usize) -> Option<&TokenTree> {
     tokens.get(place.checked_sub(2)?)
 }

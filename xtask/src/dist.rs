@@ -1,5 +1,5 @@
 //! `cargo xtask dist` and `cargo xtask release`: both run the package `rpcrdma-dist`, which has the
-//! dependencies that they need.
+//! dependencies of these tasks.
 
 use std::env;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn run(root: &Path, task: &[&str], arguments: &Arguments) -> Result<(
     if status.success() { Ok(()) } else { Err(format!("`cargo xtask {}` failed", task.join(" "))) }
 }
 
-/// Builds the archive, and tests it in minimal roots, as a long job.
+/// Runs the long job that builds the archive and tests it in minimal root directories.
 pub(crate) fn checked(root: &Path) -> Result<(), String> {
     if let Some(why) = missing() {
         not_run::record("dist", why);
@@ -31,7 +31,7 @@ pub(crate) fn checked(root: &Path) -> Result<(), String> {
     run(root, &["dist", "--check"], &Arguments::default())
 }
 
-/// Returns why the archive cannot be built and tested on this machine, or `None` if it can.
+/// Returns why the archive cannot be built and tested on this machine, or `None` if it can be.
 fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root can run programs in another root directory".to_owned());

@@ -1,4 +1,4 @@
-//! Documents and comments: lengths, tables, links and line widths.
+//! Checks the lengths, tables and links of documents, and the widths of comments.
 
 use std::fs;
 use std::path::Path;
@@ -22,12 +22,12 @@ const EMITTED: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/"];
 
 const GUEST_SCRIPTS: &str = "tests/interop/guest/";
 
-/// The directory of the guides. In the book, only links to its files work.
+/// The directory of the guides. In the book, only links to files of this directory work.
 const BOOK: &str = "docs/";
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks every Markdown file of the workspace except generated ones, and the widths of comments.
+/// Checks every Markdown file of the workspace except the files in [`GENERATED`], and the widths of comments.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let summary = read(&root.join(SUMMARY))?;
@@ -60,7 +60,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the marks of comments in a file, or `None` for files without comments and for emitted code.
+/// Returns the marks that begin comments in a file, or `None` for emitted code and other kinds of files.
 fn comment_marks(name: &str) -> Option<&'static [&'static str]> {
     if EMITTED.iter().any(|folder| name.starts_with(folder)) {
         return None;

@@ -86,11 +86,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     errata(root)
 }
 
-/// Runs the test that writes the compiler's findings in published documents to `docs/errata.md`. Without
+/// Runs the test that lists the compiler's findings about published documents in `docs/errata.md`. Without
 /// `XDRGEN_CORPUS`, only prints a notice.
 fn errata(root: &Path) -> Result<(), String> {
     if std::env::var_os("XDRGEN_CORPUS").is_none() {
-        print(&format!("{ERRATA}: not written, because XDRGEN_CORPUS does not name the texts of the RFCs"));
+        print(&format!("{ERRATA}: not written, because XDRGEN_CORPUS is not set"));
         return Ok(());
     }
     let arguments = ["test", "--package", "rpcrdma-xdrgen", "--test", "errata"];

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Returns all files below a directory, sorted, except those in `.git` and in build directories. A missing or
-/// unreadable directory has no files.
+/// unreadable directory counts as empty.
 ///
 /// # Errors
-/// Returns the system's error for an entry, with its path.
+/// Returns the system's error for an entry, with the path.
 pub fn below(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     let mut pending = vec![directory.to_path_buf()];

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filters<'a> {
-    /// Runs only tests whose names contain one of these. An empty list selects all tests.
+    /// Runs only tests with names that contain one of these parts. An empty list selects all tests.
     pub(crate) only: &'a [&'a str],
-    /// Skips tests whose names contain one of these.
+    /// Skips tests with names that contain one of these parts.
     pub(crate) skip: &'a [&'a str],
 }
 

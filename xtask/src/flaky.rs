@@ -73,7 +73,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Binary {
     program: PathBuf,
-    /// The directory of the binary's package. Cargo runs the binary there.
+    /// The directory of the binary's package. As with `cargo test`, the binary runs there.
     package: PathBuf,
 }
 

@@ -38,13 +38,13 @@ const TARGETS: &[(&str, &str)] = &[
     ("client", "client"),
 ];
 
-/// Enables coverage for libFuzzer, and checks that release builds omit.
+/// Flags of rustc that enable coverage for libFuzzer, debug assertions and overflow checks.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";
 
-/// Builds the targets and runs one per core at a time. Their corpora stay in `target/fuzz/corpus`. Inputs on
-/// which a target fails are stored in `target/fuzz/found`.
+/// Builds the targets, and runs one target per core at a time. The corpora stay in `target/fuzz/corpus`.
+/// Inputs on which a target fails are stored in `target/fuzz/found`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&arguments.targets)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: runs all checks required for a change, one step after another, cheap ones first.
+//! `cargo xtask ci`: runs all checks required for a change, one step after another, cheap steps first.
 //!
 //! Every step runs in a separate process (`cargo xtask step NAME`) with a time limit. The gate forwards the
 //! step's output as it arrives.
@@ -37,17 +37,18 @@ pub(crate) struct Options {
 }
 
 const DEADLINE: Duration = Duration::from_secs(88 * 60);
-/// A long job starts only if it is expected to end before this time.
+/// A long job starts only if it should end within this time after the start of the gate.
 const SOAK_MARK: Duration = Duration::from_secs(75 * 60);
 
-/// The minimum free space for the target directory, in MiB. With less, compilers are likely to fail.
+/// The minimum free space for the target directory, in MiB. With less free space, compilers are likely to
+/// fail.
 const SPACE_MIN: u64 = 1024;
 
 fn names() -> Vec<&'static str> {
     CHECKS.iter().chain(STEPS).map(|step| step.name).collect()
 }
 
-/// Runs the steps and prints their outcomes. The last line is the sum of the tests.
+/// Runs the steps and prints their outcomes. The last line has the total numbers of tests by outcome.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
     check_space(root)?;
@@ -113,7 +114,7 @@ impl<'a> Gate<'a> {
         let _ = fs::remove_file(&records);
         let mut command = Command::new(own_program()?);
         command.arg0("xtask").args(["step", name]).current_dir(self.root).env(not_run::FILE, &records);
-        // With this variable, tests that need Wireshark search for it, and record if they do not find it.
+        // With this variable, tests that need tshark search for the program, and record if it is missing.
         command.env("RPCRDMA_TSHARK", "1");
         let began = Instant::now();
         let totals = &mut self.report.totals;
@@ -147,7 +148,7 @@ impl<'a> Gate<'a> {
                 print(&format!("\n==> no long job fits into {} minutes", left.as_secs() / 60));
                 return Ok(());
             };
-            print(&format!("\n==> long job with the oldest entry in the ledger: {job}"));
+            print(&format!("\n==> next long job: {job}"));
             let limit = DEADLINE.saturating_sub(self.began.elapsed());
             match self.limited(job, limit)? {
                 (Outcome::NotRun | Outcome::NotReached, _) => tried.push(job),
@@ -162,7 +163,7 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Prints the failures and, as the last line, the sum of the tests. Returns the exit code.
+    /// Prints the failures and, as the last line, the total numbers of tests. Returns the exit code.
     pub(crate) fn finish(&self) -> ExitCode {
         let is_strict = env::var_os("STRICT").is_some_and(|value| value == "1");
         let failures = self.report.failures(is_strict);

@@ -143,8 +143,8 @@ fn main() {
 /// Writes generated files into the workspace at `root`, or compares them.
 ///
 /// # Errors
-/// Returns the compiler's findings about `specs/`, or each outdated file with the command that updates
-/// it.
+/// Returns an error of a file, the compiler's findings about `specs/`, or each outdated file with the command
+/// that updates the files.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.check { check(root) } else { write(root) }
 }
@@ -153,7 +153,7 @@ pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
 /// to `root`, and their contents.
 ///
 /// # Errors
-/// Returns the compiler's findings about `specs/`.
+/// Returns the error for an unreadable document, or the compiler's findings about `specs/`.
 pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
     let mut files = vec![(Path::new(WIRE).with_extension("rs"), WIRE_MODULES.to_owned())];
     for run in RUNS {
@@ -204,7 +204,8 @@ fn package_of(directory: &str) -> &str {
 }
 
 /// Returns the build script of a package with generated Rust. After most edits of a generated file, the
-/// package does not compile and no test runs. The script prints the command that restores the file.
+/// package does not compile, so no test can report the edit. The script prints the command that restores the
+/// file.
 fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
     let sums: String = files
         .iter()
@@ -238,7 +239,7 @@ fn write(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares generated files with the existing ones.
+/// Compares the files of the workspace with newly generated files.
 ///
 /// # Errors
 /// Returns the missing and the different files, the first difference in each, and the command that updates

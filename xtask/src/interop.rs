@@ -27,9 +27,9 @@ pub(crate) struct Group {
     pub(crate) kernel: &'static str,
 }
 
-/// The kernel of the gate.
+/// The kernel version of the guest in the gate.
 const KERNEL: &str = "6.12";
-/// The other kernel that is known to work.
+/// The kernel version of the guest in the long job `second-kernel`.
 const SECOND_KERNEL: &str = "6.1";
 
 impl Group {
@@ -100,8 +100,8 @@ fn command(root: &Path, kerberos: bool) -> Command {
     cargo::command(root, &[&["test", "--test", "interop"], packages].concat())
 }
 
-/// Fails if a filter of a named group matches no test. Checks only the groups with Kerberos, or only those
-/// without.
+/// Fails if a filter of a named group matches no test. `kerberos` selects the groups with or without
+/// Kerberos.
 pub(crate) fn check_filters<'a>(
     root: &Path,
     kerberos: bool,
@@ -167,8 +167,8 @@ fn lab(root: &Path, kernel: &str, arguments: &[&str]) -> Result<(), String> {
 /// The heading of the README section with the commands of [`mount_commands`].
 const SECTION: &str = "Mount a directory over RDMA";
 
-/// Runs README's commands verbatim: a server for the directory `specs`, and Linux in a guest that mounts
-/// the directory over RDMA.
+/// Runs README's commands verbatim: a server for the directory `specs`, and a Linux guest that mounts the
+/// directory over RDMA.
 pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     let readme = fs::read_to_string(root.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let commands = commands_below(&readme, SECTION)?;

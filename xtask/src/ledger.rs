@@ -107,7 +107,7 @@ impl Ledger {
         self.last_passed(job).map(|entry| Duration::from_secs(entry.seconds))
     }
 
-    /// Sorts jobs by the age of their latest runs: jobs that never ran, then the oldest.
+    /// Sorts jobs by their latest runs, oldest first. Jobs that never ran precede all other jobs.
     pub(crate) fn by_age<'a>(&self, jobs: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let mut jobs: Vec<&str> = jobs.into_iter().collect();
         // The sort is stable: jobs that never ran stay in the given order.

@@ -76,7 +76,7 @@ enum Task {
     Trace(trace::Arguments),
     /// Build the archive of static programs; `--check` also tests it
     Dist(dist::Arguments),
-    /// Check that a release can be published, and pack it; publishes nothing
+    /// Check that a release can be published, and pack it without publishing it
     Release(dist::Arguments),
     /// Boot Linux's NFS/RDMA client and server in a guest (see CONTRIBUTING.md)
     #[command(subcommand)]

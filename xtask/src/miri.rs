@@ -17,8 +17,8 @@ pub(crate) struct Arguments {
     /// Only check that the requirements are present
     #[arg(long)]
     check: bool,
-    /// Use the rules of Tree Borrows instead of Stacked Borrows: each forbids some accesses that the other
-    /// allows
+    /// Use the rules of Tree Borrows instead of Stacked Borrows: each set of rules forbids some accesses that
+    /// the other set allows
     #[arg(long)]
     tree_borrows: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| format!("the tests under Miri failed: {error}"))
 }
 
-/// Fails if a requirement is missing. The error says how to install it.
+/// Fails if a requirement is missing. The error has the command that installs the requirement.
 pub(crate) fn ready() -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 }
 
 const LIST: &str = "tests/mutants.toml";
-/// Time limit for the tests of one mistake. A mistake that makes them hang counts as detected.
+/// Time limit for the tests of one mistake. A mistake that makes the tests hang counts as detected.
 const LIMIT: Duration = Duration::from_secs(300);
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 /// Time limit for each run of cargo-mutants on a part of the generated mistakes.
@@ -71,7 +71,7 @@ struct Mutation {
     reason: Option<String>,
 }
 
-/// A mistake of cargo-mutants that no test can detect.
+/// A generated mistake that no test can detect.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Survivor {
@@ -111,13 +111,13 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if ready() { try_generated(root, &list, arguments.shard.as_deref()) } else { Err(INSTALL.to_owned()) }
 }
 
-/// The long job that tries all listed mistakes.
+/// Runs the long job that tries all listed mistakes.
 pub(crate) fn listed(root: &Path) -> Result<(), String> {
     child::kill_on_signals()?;
     try_listed(root, &List::read(root)?, &Arguments::default())
 }
 
-/// The long job that tries one part of the generated mistakes: the next part in each run.
+/// Runs the long job that tries one part of the generated mistakes: the next part in each run.
 pub(crate) fn generated(root: &Path) -> Result<(), String> {
     const JOB: &str = "generated-mutants";
     if !ready() {
@@ -176,8 +176,8 @@ impl Mutation {
         trace.tests.get(rule).into_iter().flatten().filter(|claim| selects(&self.test, claim))
     }
 
-    /// Returns the outcome of a run of the tests with this mistake. A mistake that makes them hang or crash
-    /// is caught.
+    /// Returns the outcome of a run of the tests with this mistake. A mistake that makes the tests hang or
+    /// crash is caught.
     fn outcome(&self, run: &Run, trace: &Trace) -> Outcome {
         let failed = match run {
             Run::Succeeded => return Outcome::Survived,
@@ -215,7 +215,7 @@ fn failed_test(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
-/// Returns the mistakes with these names, or all if there are no names.
+/// Returns the mistakes with these names, or all mistakes if `names` is empty.
 ///
 /// # Errors
 /// Reports unknown names.
@@ -276,7 +276,7 @@ struct Scratch {
 
 impl Scratch {
     /// Synchronizes the copy with the workspace. Unchanged files keep their modification times, so that
-    /// cargo compiles only changed ones.
+    /// cargo compiles only changed files.
     fn new(root: &Path) -> Result<Self, String> {
         let folder = target(root).join("mutants");
         let scratch =
@@ -431,7 +431,7 @@ fn try_part(root: &Path, part: &str) -> Result<Generated, String> {
     Ok(first)
 }
 
-/// Runs cargo-mutants once, with the given packages and tests. cargo-mutants makes its own scratch copy.
+/// Runs cargo-mutants once, with the given packages and tests. cargo-mutants creates its own scratch copy.
 fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> Result<Generated, String> {
     let output = target(root).join("mutants");
     let mut command = cargo::command(root, &["mutants", "--package", "rpcrdma-runtime", "--no-shuffle"]);
@@ -441,7 +441,7 @@ fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> 
     command.args(["--exclude", "**/generated/**", "--minimum-test-timeout", "60", "--output"]).arg(&output);
     select(&mut command);
     command.arg("--test-package").args(tests).env_remove("RPCRDMA_LAB");
-    // Exit status 2: mistakes survived. Exit status 3: some reached the time limit, which counts as
+    // Exit status 2: mistakes survived. Exit status 3: mistakes reached the time limit, so they count as
     // detected.
     match child::run(command, PART_LIMIT, print)? {
         End::Succeeded | End::Failed(Some(2 | 3)) => Generated::read(&output),

@@ -1,5 +1,5 @@
-//! Checks the libraries' packages: their contents, that each builds alone, and that they build with the
-//! oldest supported Rust.
+//! Checks the libraries' packages: the contents, a build of each package alone, and a build with the oldest
+//! supported Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use xtask::files::relative;
 
 use crate::cargo;
 
-/// The package for RDMA devices, the only one with unsafe code.
+/// The package for RDMA devices, the only package with unsafe code.
 pub(crate) const VERBS: &str = "rpcrdma-verbs";
 
 /// The arguments that enable the feature without which the package [`VERBS`] is empty.
@@ -143,9 +143,9 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 /// Creates a directory below `target` that no earlier check used.
 ///
-/// Cargo unpacks each package into its own home, under a name derived from the target directory, the
-/// package and its version, and reuses existing files. In the same directory, a second check of changed
-/// crates would build against the old ones.
+/// Cargo unpacks each package into cargo's home directory, under a name derived from the target directory,
+/// the package and its version, and reuses existing files. In the same target directory, a second check of
+/// changed crates would build against the old crates.
 fn fresh_directory(root: &Path) -> Result<PathBuf, String> {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let directory = root.join(format!("target/packages-{}", since_epoch.as_nanos()));

@@ -1,4 +1,4 @@
-//! The report at the end of a run: outcomes, skipped steps, and the sum of the tests.
+//! The report at the end of a run: outcomes, skipped tests and steps, and the total numbers of tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,17 +73,17 @@ impl fmt::Display for Outcome {
 /// Skipped tests and steps, from their records (package `not-run`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotRun {
-    /// Pairs of skipped tests and their reasons, without duplicates.
+    /// Skipped tests and steps with their reasons, without duplicates.
     here: Vec<(String, String)>,
     /// Counts of tests that another step or a long job runs, by reason.
     elsewhere: BTreeMap<String, usize>,
 }
 
-/// Prefix of the reasons for tests that run in other steps and long jobs: the variable that selects them.
+/// Prefix of the reasons for tests that other steps and long jobs run: the variable that selects these tests.
 const ELSEWHERE: &str = "RPCRDMA_LAB";
 
 impl NotRun {
-    /// Adds a file of records. Returns true if a record is for the step itself.
+    /// Adds the records of a step. Returns true if a record is for the step itself.
     pub(crate) fn add(&mut self, step: &str, records: &str) -> bool {
         let mut is_step = false;
         for (what, why) in records.lines().filter_map(|line| line.split_once('\t')) {
@@ -143,7 +143,8 @@ impl Report {
         self.not_run.add(step, &format!("{step}\t{why}\n"));
     }
 
-    /// Returns the failures. With `strict`, a skipped test or step is also a failure.
+    /// Returns the failures. With `strict`, a skipped test or step is also a failure, unless another step or
+    /// a long job runs the test.
     pub(crate) fn failures(&self, strict: bool) -> Vec<String> {
         let failed = self.steps.iter().filter(|(_, outcome, _)| outcome.is_failure());
         let mut failures: Vec<_> = failed.map(|(step, outcome, _)| format!("{step} ({outcome})")).collect();

@@ -21,7 +21,7 @@ pub(crate) fn check(root: &Path, steps: &[&str]) -> Result<(), String> {
     for (line, statement) in statements(&text) {
         let references: Vec<_> = references(&statement).collect();
         if references.is_empty() {
-            found.push(format!("{DOCUMENT}:{line}: no test: name one as `file.rs::test`"));
+            found.push(format!("{DOCUMENT}:{line}: no test or step: name a test as `file.rs::test`"));
         }
         for reference in references {
             if let Some(what) = reference.problem(root, &sources, steps)? {

@@ -31,8 +31,8 @@ pub(crate) const STEPS: &[Step] = &[
 /// features together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Lints and tests sets of features that the other steps do not compile: the runtime without `capture`,
-/// `rpcrdma-nfs` with each of [`NFS_FEATURES`], and the example with OpenTelemetry.
+/// Lints sets of features that the other steps do not compile: the runtime without `capture`, `rpcrdma-nfs`
+/// with each of [`NFS_FEATURES`], and the example with OpenTelemetry. Also tests the runtime and the example.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =
@@ -49,7 +49,7 @@ fn features(root: &Path) -> Result<(), String> {
     cargo::run(root, &[&["test"], &spans[..], &["--test", "spans"]].concat())
 }
 
-/// Runs the unit tests of the crate for RDMA devices, which need no device.
+/// Runs the tests of `rpcrdma-verbs`. These tests need no RDMA device.
 fn verbs_tests(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {

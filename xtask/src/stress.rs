@@ -1,4 +1,4 @@
-//! Tests of adjustable length: short ones are steps of the gate, and long ones are long jobs.
+//! Tests of adjustable length: short runs are steps of the gate, and long runs are long jobs.
 
 use std::path::Path;
 use std::process::Command;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cargo::target;
 use crate::{cargo, child};
 
-/// Finds the program `name` on the system or below the target directory. If it is in neither place, installs
+/// Finds the program `name` on the system or below the target directory. If the program is missing, installs
 /// it below the target directory, by `cargo install` with the arguments `package`.
 ///
 /// If the installation fails, records the check as not run and returns `None`.

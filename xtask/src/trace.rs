@@ -44,7 +44,7 @@ pub struct Trace {
 /// Prints every rule with its status and its tests, writes the table, or only checks for consistency.
 ///
 /// # Errors
-/// Returns all contradictions, and each missing MUST and MUST NOT.
+/// Returns all contradictions, or each missing MUST and MUST NOT.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.consistent {
         return check(root);

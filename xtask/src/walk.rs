@@ -1,7 +1,7 @@
 //! `cargo xtask ci walk`: follows README and the guides as a new user, in packages outside the workspace.
 //!
 //! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
-//! step only replaces the path of the clone, `../rpcrdma`, by the path of the workspace.
+//! step completes the manifests, and replaces the path of the clone, `../rpcrdma`, by the workspace's path.
 //!
 //! The environment contains only Rust, the linker and the system's tools. Cargo's directory is shared, so
 //! that nothing is downloaded twice.
@@ -24,8 +24,8 @@ const CLONE: &str = "../rpcrdma/";
 /// The part of the guide's build script for the binding.
 const BINDING: &str = ".binding(\"specs/kv.ddp.toml\")";
 
-/// A mistake: a file, the correct text, the wrong text, and the expected parts of the errors. If rustc
-/// reports the errors, also their number.
+/// A mistake: a file, the correct text, the wrong text, the expected parts of the errors, and, if checked,
+/// the number of rustc's errors.
 struct Mistake {
     file: &'static str,
     right: &'static str,
@@ -121,7 +121,7 @@ impl Walk<'_> {
         Ok(read(&self.root.join(file))?.replace(CLONE, &format!("{}/", self.root.display())))
     }
 
-    /// Returns the lock file of the workspace, whose versions are known to work.
+    /// Returns the workspace's lock file. The versions in this file are known to work.
     fn lock(&self) -> Result<String, String> {
         read(&self.root.join("Cargo.lock"))
     }
@@ -244,7 +244,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the first code block of a guide that contains a text.
+/// Returns the first code block in `guide` that contains `mark`.
 fn block<'g>(guide: &'g str, mark: &str) -> Result<&'g str, String> {
     let blocks = guide.split("```").skip(1).step_by(2);
     let found = blocks

@@ -1,4 +1,4 @@
-//! Runs commands in the guest through the agent script, which listens on a port
+//! Runs commands in the guest through the agent, a script that listens on a port of the guest
 //! (`tests/interop/guest/agent`).
 
 use std::collections::hash_map::RandomState;
@@ -134,7 +134,7 @@ mod tests {
         });
         let result = request(local, "true", Duration::from_secs(400)).expect("a result");
         assert_eq!(Some(result), ran(0, "done\n"));
-        // The connection is still open.
+        // The guest kept the connection open: `request` did not wait for the end of the stream.
         drop(guest.join().expect("the guest"));
     }
 

@@ -1,7 +1,7 @@
 //! Debian's package archive, with the apt configuration of this machine.
 //!
 //! Package lists and packages are stored in the lab's cache. Therefore, the lab needs no privileges and
-//! installs nothing. It does not depend on the machine's own package lists, which may be outdated.
+//! installs nothing. The lab does not depend on the machine's own package lists, which may be outdated.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -20,12 +20,13 @@ pub(super) struct Archive {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) version: String,
-    /// The dependencies: package names, with the version number if the dependency requires exactly one.
+    /// The dependencies: package names, with the version if the dependency requires an exact version.
     pub(super) depends: Vec<(String, Option<String>)>,
 }
 
 impl Archive {
-    /// Opens the archive and downloads the current package lists. Only prints a warning if a download fails.
+    /// Opens the archive and downloads the current package lists. If a download fails, prints the error and
+    /// continues.
     pub(super) fn open(cache: &Path) -> Result<Self, String> {
         let archive = Archive { state: cache.join("apt") };
         for folder in ["state/lists/partial", "cache/archives/partial"] {
@@ -64,8 +65,8 @@ impl Archive {
 
     /// Returns the named packages and all libraries that they need, directly or through other libraries.
     ///
-    /// Other dependencies are omitted. Most are needed only to configure a package, and the lab only unpacks
-    /// packages.
+    /// Other dependencies are omitted. Most of them are needed only to configure a package, and the lab only
+    /// unpacks packages.
     pub(super) fn with_libraries(&self, packages: &[&str]) -> Result<Vec<String>, String> {
         let mut command = self.command("apt-cache");
         command.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);

@@ -1,7 +1,7 @@
 //! `cargo xtask lab bench`: compares our client and server with those of Linux, over the RDMA devices of the
 //! guest.
 //!
-//! With `--profile`, prints how the processors spend their time per call instead.
+//! With `--profile`, prints the processor time per call by activity instead.
 
 use std::env;
 use std::io::Write;
@@ -138,13 +138,13 @@ const SETUP: &str = "set -e; DEVICE
 const TEARDOWN: &str = "umount /mnt/knfsd; umount /mnt/nfs3d; kill $(cat /run/nfs3d.pid)
     for second in $(seq 60); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
 
-/// The kernel's client and server.
+/// The target with the kernel's client and the kernel's server.
 const KERNEL: &str = "/mnt/knfsd";
-/// Our client and the kernel's server.
+/// The target with our client and the kernel's server.
 const OUR_CLIENT: &str = "'rdma://10.0.2.15:20049/export?provider=verbs&mountport=20048'";
-/// The kernel's client and our server.
+/// The target with the kernel's client and our server.
 const OUR_SERVER: &str = "/mnt/nfs3d";
-/// The comparisons: a title, our configuration and the kernel's.
+/// The comparisons: a title, our target and the kernel's target.
 const COMPARISONS: [(&str, [&str; 2]); 2] = [
     ("our client and the kernel's client, with the kernel's server", [OUR_CLIENT, KERNEL]),
     ("our server and the kernel's server, with the kernel's client", [OUR_SERVER, KERNEL]),
@@ -152,8 +152,8 @@ const COMPARISONS: [(&str, [&str; 2]); 2] = [
 
 fn compare(machine: &Machine, options: &Options) -> Result<(), String> {
     let Options { rounds, turn, further, .. } = options;
-    // Two configurations, seven kinds of calls, and two numbers of concurrent calls. The time is doubled,
-    // because written data is verified.
+    // A round has turns for two targets, seven kinds of calls and two numbers of concurrent calls. The time
+    // is doubled, because written data is verified.
     let turns = Duration::from_millis(u64::from(*turn)) * 2 * 7 * 2 * 2;
     for (title, targets) in COMPARISONS {
         let (further, targets) = (further.join(" "), targets.join(" "));

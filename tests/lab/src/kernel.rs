@@ -44,8 +44,7 @@ const SIW: &str = "drivers/infiniband/sw/siw";
 
 /// Fixes for siw: file, original text and replacement.
 const FIXES: &[(&str, &str, &str)] = &[
-    // Siw reports an accepted connection but does not process data that arrived earlier, before the socket
-    // callbacks were set.
+    // siw does not process data that arrived on an accepted connection before siw set the socket callbacks.
     (
         "siw_cm.c",
         "\t\trv = siw_cm_upcall(cep, IW_CM_EVENT_ESTABLISHED, 0);\n\t\tif (rv)\n\t\t\tgoto error;\n",
@@ -54,8 +53,8 @@ const FIXES: &[(&str, &str, &str)] = &[
          \t\t\tlock_sock(early);\n\t\t\tlocal_bh_disable();\n\t\t\tearly->sk_data_ready(early);\n\
          \t\t\tlocal_bh_enable();\n\t\t\trelease_sock(early);\n\t\t}\n",
     ),
-    // If padding and CRC arrive in two segments, siw overwrites the first part with the second and treats the
-    // FPDU as corrupt. This happens in networks that resegment the TCP stream, such as QEMU's.
+    // If padding and CRC arrive in two TCP segments, siw overwrites the first part with the second part, and
+    // treats the FPDU as corrupt. Networks that resegment the TCP stream, such as QEMU's, trigger this bug.
     (
         "siw_qp_rx.c",
         "\tskb_copy_bits(skb, srx->skb_offset, tbuf, avail);\n",
@@ -78,8 +77,8 @@ struct Packages {
     source: String,
 }
 
-/// Finds the newest version of a series for which the archive has all packages. The available versions change
-/// with each kernel update.
+/// Returns the packages of the newest kernel version of a series. Skips versions for which the archive lacks
+/// a package.
 fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
     for meta in [format!("linux-headers-{series}-amd64"), "linux-headers-amd64".to_owned()] {
         for known in archive.versions(&meta) {

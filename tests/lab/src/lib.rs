@@ -4,8 +4,8 @@
 //! The guest runs a Debian kernel under QEMU, with software iWARP built from the source of that kernel, and
 //! programs from Debian. The kernel version is the newest of its series in Debian's package archive.
 //!
-//! The guest is built once, in a directory outside the source tree: `RPCRDMA_LAB_CACHE`, or `rpcrdma-lab` in
-//! the user's cache directory.
+//! The built parts of the guest are cached in the directory that `RPCRDMA_LAB_CACHE` names, or else in
+//! `rpcrdma-lab` in the user's cache directory.
 
 mod agent;
 mod archive;
@@ -124,7 +124,7 @@ impl Kernel {
     }
 }
 
-/// Runs a subcommand and returns the exit status of the process.
+/// Runs a subcommand and returns the exit status for this process.
 ///
 /// # Errors
 /// Fails if a program or package is missing, or if a step fails.
@@ -181,8 +181,8 @@ impl Lab {
     /// Opens the lab of this user.
     ///
     /// # Errors
-    /// Fails if programs are missing, with a list of the packages to install, or if the cache directory
-    /// cannot be created.
+    /// Fails if programs are missing, with a list of the packages to install. Also fails if the cache
+    /// directory is unknown or cannot be created.
     pub fn detect() -> Result<Self, String> {
         tools::check()?;
         let explicit = env::var_os("RPCRDMA_LAB_CACHE").map(PathBuf::from);
@@ -324,8 +324,8 @@ impl Lab {
         )
     }
 
-    /// Checks that all external inputs of the builds are available, so that a later build failure is a defect
-    /// of the lab.
+    /// Checks that the external inputs of all pending builds are available, so that a later build failure is
+    /// a defect of the lab.
     fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { rpcrdma_verbs_packages::missing() } else { Vec::new() };
         if !missing.is_empty() {
@@ -431,7 +431,7 @@ fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     write().map_err(at(initrd))
 }
 
-/// Returns true if a process is a running QEMU. Process ids are reused, so the name is checked.
+/// Returns true if a process is a running QEMU. Process ids are reused, so the process name is checked.
 fn is_qemu(process: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A guest under QEMU, which does not need KVM. Its ports are forwarded to 127.0.0.1 only.
+//! A guest under QEMU, which does not need KVM. Only ports on 127.0.0.1 are forwarded to the guest.
 
 use std::env;
 use std::fs::{self, File};
@@ -185,11 +185,11 @@ impl Machine {
         String::from_utf8_lossy(&console).contains(word)
     }
 
-    /// Terminates the guest and waits until it has exited. Has no effect on a detached guest.
+    /// Terminates the guest and waits until it has exited. Has no effect on a detached guest that has booted.
     pub fn end(&mut self) {
         if let Some(mut child) = self.child.take() {
             match child.stdin.take() {
-                // The shell around QEMU terminates it when its input is closed.
+                // The shell around QEMU terminates QEMU when the shell's input is closed.
                 Some(input) => drop(input),
                 // A detached guest that failed to boot runs without the shell.
                 None => drop(child.kill()),

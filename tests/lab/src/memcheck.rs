@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::archive::Archive;
 use crate::tools::{at, remove};
 
-/// The unpacked packages. The libraries that they need are added.
+/// The packages that are unpacked together with the libraries that they need.
 pub(super) const PACKAGES: &[&str] =
     &["ibverbs-providers", "libc6", "libc6-dbg", "libgcc-s1", "libibverbs1", "librdmacm1", "valgrind"];
 

@@ -1,5 +1,4 @@
-//! `cargo xtask lab bench --profile`: profiles calls with perf and reports how the processors spend their
-//! time.
+//! `cargo xtask lab bench --profile`: profiles calls with perf and reports the processor time by activity.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +7,7 @@ use std::path::Path;
 use crate::archive::Archive;
 use crate::tools::remove;
 
-/// The unpacked package. The libraries that it needs are added.
+/// The package that is unpacked together with the libraries that it needs.
 pub(super) const PACKAGES: &[&str] = &["linux-perf"];
 /// Samples per second and processor.
 const FREQUENCY: u32 = 499;
@@ -150,8 +149,8 @@ fn function_name(function: &str) -> &str {
     if name == "[unknown]" { file.trim_end_matches(')').rsplit('/').next().unwrap_or(name) } else { name }
 }
 
-/// The processor time per call in microseconds, by activity. The sum over all activities is the elapsed time
-/// per call, multiplied by the number of processors.
+/// The processor time per call in microseconds, by activity. The sum over all activities is approximately the
+/// elapsed time per call, multiplied by the number of processors.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Profile {
     /// The times, in the order of `PARTS`.

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use crate::archive::Archive;
 use crate::tools::{at, output, remove};
 
-/// The Debian packages. They are unpacked into `root` together with their libraries, whose directory must be
-/// passed to the loader.
+/// The Debian packages, which are unpacked into `root` together with their libraries. The loader needs the
+/// path of these libraries.
 const PACKAGES: &[&str] = &["dbench", "fio"];
 
 /// The crates and their versions. The versions are fixed, because a newer version may have additional tests
@@ -35,7 +35,7 @@ pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(),
     for unneeded in ["doc", "man", "locale", "lintian"] {
         remove(&folder.join("root/usr/share").join(unneeded))?;
     }
-    // The guest already has a C library, and its loader works only with that version.
+    // The guest already has a C library, and the guest's loader works only with that version.
     let libraries = folder.join("root/lib/x86_64-linux-gnu");
     for entry in fs::read_dir(&libraries).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -48,7 +48,7 @@ fn find(program: &str) -> Option<PathBuf> {
     env::split_paths(&path).chain(admin).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Returns a command for a program, with messages in English and an empty input.
+/// Returns a command for a program, with messages in English and an empty standard input.
 pub(super) fn command(program: &str) -> Command {
     let mut command = Command::new(find(program).unwrap_or_else(|| program.into()));
     command.env("LC_ALL", "C").stdin(Stdio::null());

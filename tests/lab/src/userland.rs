@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::archive::Archive;
 use crate::tools::{at, output, remove};
 
-/// The packages. The libraries that they need are added.
+/// The packages that are unpacked together with the libraries that they need.
 pub(super) const PACKAGES: &[&str] = &[
     "bash",
     "busybox-static",

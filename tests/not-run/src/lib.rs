@@ -1,9 +1,9 @@
 //! Records which tests and steps did not run, and why. `cargo xtask ci` collects the records and lists them
 //! at its end.
 //!
-//! libtest cannot skip a test at run time, and it hides the output of tests that pass. Records therefore go
-//! to the file that [`FILE`] names. Without that variable they go to standard error, bypassing libtest's
-//! capture.
+//! libtest cannot skip a test at run time, and it hides the output of tests that pass. Records are therefore
+//! appended to the file that the environment variable [`FILE`] names. If this fails, records are written
+//! directly to standard error, which libtest does not capture.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -33,7 +33,7 @@ pub fn record(what: &str, why: impl Display) {
     }
 }
 
-/// A record: a tab separates the test or step from the reason.
+/// Returns a record: the test or step, a tab, and the reason.
 fn line(what: &str, why: &str) -> String {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{}\t{}", words(what), words(why))

@@ -73,7 +73,8 @@ pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
     target.repeat(CONNECTIONS, attempt).await
 }
 
-/// Connections with one READ each. The reply does not fit into the memory budget or is not received.
+/// Opens connections and sends one READ on each. The reply does not fit into the memory budget or is not
+/// received.
 pub(super) async fn busy(target: Target) -> Infallible {
     let attempt = |target: Target, number: usize| async move {
         // A burst would overflow the listener's queue, and the server would refuse many connections at once.

@@ -17,13 +17,13 @@ use crate::peer::{RdmaPeer, connect, connect_without_buffers, drip, host, record
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
-/// The largest transfer that waits for memory only if its owner has used up its share, in bytes.
+/// The maximum size in bytes of a transfer that waits for memory only after its owner's share is used up.
 const SMALL_TRANSFER: u32 = 16 << 10;
-/// The number of connections of most attacks.
+/// The number of connections in most of these attacks.
 const PEERS: usize = 10;
 const CALLS: u32 = 64;
-/// The time before an attempt closes its connection. It exceeds the period over which the server averages a
-/// peer's rate.
+/// The time before an attempt closes its connection. This time exceeds the period over which the server
+/// averages a peer's rate.
 pub(super) const HOLD: Duration = Duration::from_secs(15);
 /// The pause between reads of 4 KiB. The resulting 40 KiB/s is less than the rate that the server requires.
 const SLOW: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ async fn reads_over_rdma(target: &Target, number: usize) -> anyhow::Result<RdmaP
     Ok(peer)
 }
 
-/// Connects over TCP and sends the same READs.
+/// Connects over TCP and sends READs of 4 MiB each.
 async fn reads_over_tcp(target: &Target, number: usize) -> anyhow::Result<TcpStream> {
     let mut socket = connect(host(number), target.tcp).await?;
     let args = Read3Args { file: target.large, offset: 0, count: TRANSFER };

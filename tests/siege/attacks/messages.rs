@@ -45,7 +45,7 @@ pub(super) async fn garbage(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Handshakes that claim and send more private data than MPA allows.
+/// Sends handshakes that claim and contain more private data than MPA allows.
 pub(super) async fn oversized_private_data(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut request = mpa_request()?;
@@ -64,7 +64,7 @@ pub(super) async fn oversized_private_data(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// RDMA Reads and Writes with handles that the server did not send.
+/// Sends RDMA Reads and Writes with handles that the server did not advertise.
 pub(super) async fn foreign_rdma_handles(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut rng = rng(&target, number);
@@ -83,7 +83,7 @@ pub(super) async fn foreign_rdma_handles(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// File handles that differ from the root's in one bit.
+/// Sends GETATTRs with file handles that differ from the root's file handle in one bit.
 pub(super) async fn foreign_file_handles(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut rng = rng(&target, number);

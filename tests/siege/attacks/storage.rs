@@ -28,7 +28,7 @@ fn stable_write(target: &Target, len: u32) -> Write3Args {
     Write3Args { file: target.shared, offset: 0, count: len, stable, data }
 }
 
-/// Stable WRITEs on connections that close at once.
+/// Sends stable WRITEs and closes the connections at once.
 pub(super) async fn abandoned_writes(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut socket = connect(host(number), target.tcp).await?;
@@ -41,7 +41,7 @@ pub(super) async fn abandoned_writes(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Many stable WRITEs to one file, which the honest client reads.
+/// Sends many stable WRITEs to the file `shared`, which the honest client reads.
 pub(super) async fn stable_writes(target: Target) -> Infallible {
     let attempt = |target: Target, _| async move {
         let nfs = client(&target).await?;
@@ -59,7 +59,7 @@ pub(super) async fn stable_writes(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// WRITEs beyond the server's file size limit (`ulimit -f`).
+/// Sends WRITEs beyond the server's file size limit (`ulimit -f`).
 pub(super) async fn past_file_limit(target: Target) -> Infallible {
     let attempt = |target: Target, _| async move {
         let args = Write3Args { offset: 1 << 30, ..stable_write(&target, 4096) };

@@ -13,7 +13,8 @@ use super::run::{arguments, change_grant, check_reply, min_item, one, poll_once,
 use super::{Args, Echo, Pair, ResultLengths, Settings, call};
 use crate::fabric::{Faults, LostWork, Rng, Side};
 
-/// The counts of runs with calls in both directions. Arrays hold the forward count, then the backward count.
+/// The counts of runs with calls in both directions. Each array has the forward count, then the backward
+/// count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bidirectional {
     /// Calls.
@@ -26,7 +27,7 @@ pub struct Bidirectional {
     pub abandoned: [u64; 2],
     /// Calls that failed because the call or its reply was too long.
     pub too_long: [u64; 2],
-    /// Calls whose XID was in use in the other direction at that time.
+    /// Calls with the XID of an incomplete or cancelled call in the other direction.
     pub same_xid: u64,
     /// Outstanding work when connections broke.
     pub lost_work: LostWork,

@@ -179,7 +179,8 @@ impl Service for Echo {
     }
 }
 
-/// Encodes a call with these arguments. Items of at least `min_item` bytes are moved out of the stream.
+/// Encodes a call with these arguments. Eligible items of at least `min_item` bytes are moved out of the
+/// stream.
 ///
 /// # Panics
 /// Panics if the arguments cannot be encoded.

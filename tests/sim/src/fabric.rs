@@ -12,7 +12,7 @@
 //! seed and the same actions repeat the same run. [`Faults`] injects errors.
 //!
 //! Time is virtual: [`Fabric::advance`] runs the next event. An [`automatic`](FabricConfig::automatic) fabric
-//! also advances when an end without completions is polled.
+//! also advances when an end is dropped, or polled without a pending completion.
 
 mod net;
 mod reads;
@@ -76,9 +76,9 @@ pub struct Faults {
     /// Breaks the connection at the event with this number, at a random octet of the outstanding data in each
     /// direction.
     ///
-    /// Data before that octet still arrives, including the first part of an RDMA Write. Data after it is
-    /// lost. One peer learns of the break at once. The other peer learns of it later and loses all work that
-    /// it submits until then. All other faults that end a connection break it in the same way.
+    /// Data before that octet still arrives, including the first part of an RDMA Write. Later data is lost.
+    /// One peer learns of the break at once. The other peer learns of the break later, and loses all work
+    /// that it submits until then. All other faults that end a connection have the same effects.
     pub cut_at: Option<u64>,
     /// The probability that a registration fails.
     pub register: u32,
@@ -184,7 +184,7 @@ impl Fabric {
         self.lock().steps()
     }
 
-    /// Returns the number of regions of one peer whose memory the provider has not returned.
+    /// Returns the number of one peer's regions with memory that the provider has not returned.
     #[must_use]
     pub fn registered(&self, side: Side) -> usize {
         self.lock().registered(side)
@@ -196,7 +196,7 @@ impl Fabric {
         self.lock().exposed(side)
     }
 
-    /// Returns the number of posted Receives of one peer without a message.
+    /// Returns the number of one peer's posted Receives that no message has used.
     #[must_use]
     pub fn receives(&self, side: Side) -> u32 {
         self.lock().receives(side)
@@ -208,7 +208,7 @@ impl Fabric {
         self.lock().lost_work
     }
 
-    /// Cuts the connection. Both peers learn of it at once, and all outstanding data is lost.
+    /// Cuts the connection. Both peers learn of the cut at once, and all outstanding data is lost.
     pub fn cut(&self) {
         self.with(|net| net.cut(CloseReason::Io("the connection was cut".into())));
     }

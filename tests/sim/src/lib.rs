@@ -1,4 +1,4 @@
-//! Simulations of both engines over an in-memory fabric.
+//! Simulations of the requester and responder engines over an in-memory fabric.
 //!
 //! The crate provides an RPC program for tests, a pair of engines, and random runs over one or several
 //! connections.

@@ -63,7 +63,7 @@ fn end(config: &Config, ird: u32) -> EndConfig {
 
 /// A requester on the left and a responder on the right.
 ///
-/// The pair checks their actions, such as the sizes of messages, the credits and the posted Receives.
+/// The pair checks the actions of its engines: for example, message sizes, credits and posted Receives.
 #[derive(Debug)]
 pub struct Pair {
     /// The connection.
@@ -234,13 +234,14 @@ impl Pair {
         }
     }
 
-    /// Returns true if the connection has ended for the requester. It may still be open for the responder.
+    /// Returns true if the connection has ended for the requester. The connection may still be open for the
+    /// responder.
     #[must_use]
     pub fn client_is_closed(&self) -> bool {
         self.client_closed
     }
 
-    /// Runs simulated events until the requester has an event, and returns it.
+    /// Runs simulated events until the requester reports an event. Returns the requester's event.
     ///
     /// # Panics
     /// Panics if no simulated event is left.
@@ -254,7 +255,7 @@ impl Pair {
         }
     }
 
-    /// Runs simulated events until the responder has an event, and returns it.
+    /// Runs simulated events until the responder reports an event. Returns the responder's event.
     ///
     /// # Panics
     /// Panics if no simulated event is left.
@@ -360,7 +361,7 @@ impl Pair {
         }
     }
 
-    /// Checks that there are enough Receives for backward calls and for their replies.
+    /// Checks that enough Receives are posted for backward calls and for their replies.
     fn check_backward_flow(&self) {
         let credits = self.caller.credits();
         assert!(credits.granted() >= 1 && credits.granted() <= credits.requested(), "{credits:?}");

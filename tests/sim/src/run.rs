@@ -99,8 +99,7 @@ pub(super) fn word(rng: &mut Rng) -> u32 {
     u32::try_from(rng.below(1 << 32)).expect("below 2^32")
 }
 
-/// Returns a random number of calls for a run: usually at most 40, so that rare events coincide, and
-/// sometimes up to 400.
+/// Returns a random number of calls for a run: usually at most 40, and sometimes up to 400.
 pub(super) fn length(rng: &mut Rng) -> u64 {
     let max = one(rng, &[24, 24, 40, 400]);
     1 + rng.below(max)

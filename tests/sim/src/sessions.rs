@@ -136,9 +136,9 @@ fn cache() -> Cache {
 
 /// Runs random calls of a session over several connections.
 ///
-/// Connections end for many reasons. The server may refuse a connection. It leaves some calls without a
-/// reply, replies to the others in random order, and has different settings for each connection. The same
-/// seed repeats the same run.
+/// Connections end for many reasons, and the server may refuse a connection. The server leaves some calls
+/// without a reply, replies to the others in random order, and uses different settings for each connection.
+/// The same seed repeats the same run.
 ///
 /// # Panics
 /// Panics if an engine violates a rule.
@@ -222,9 +222,9 @@ struct Run {
     rng: Rng,
     /// True if connections may have faults.
     troubled: bool,
-    /// How many of ten connection attempts are refused.
+    /// The probability that a connection attempt is refused, in tenths.
     refusals: u32,
-    /// How many of 10,000 calls get no reply.
+    /// The probability that a call gets no reply, in units of 1/10,000.
     silence: u32,
     left_to_make: u64,
     next_xid: u32,
@@ -259,7 +259,7 @@ impl Run {
             if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
                 self.reply_to_one();
             } else if !moved && !self.wait() && self.left_to_make == 0 {
-                // The session is idle and all calls are made, so close it.
+                // The session is idle and all calls are made, so close the session.
                 self.session.close_when_idle(self.now());
                 self.handle_events();
             }
@@ -404,7 +404,7 @@ impl Run {
     }
 
     fn done(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
-        let call = self.waiting.remove(&id).expect("a call has one outcome, and none after it was cancelled");
+        let call = self.waiting.remove(&id).expect("a call that was not cancelled has one outcome");
         let reconnect = self.policy.reconnect.expect("every policy reconnects");
         match outcome {
             Ok(reply) => {
@@ -459,7 +459,7 @@ impl Run {
         }
     }
 
-    /// Queues a call, unless the duplicate-request cache has its reply or an earlier copy of the call runs.
+    /// Queues a call, unless the duplicate-request cache has its reply or an earlier copy is still running.
     fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));

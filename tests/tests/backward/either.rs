@@ -118,7 +118,7 @@ pub(super) async fn hundreds_of_calls_in_both_directions<T: Transport>(options: 
             calls.spawn(async move { speaker.say(&sent).await.expect("the notice is sent") });
         }
         while let Some(replied) = timeout(LONG, calls.join_next()).await.expect("a reply") {
-            assert_eq!(replied.expect("no panic"), 2, "subscribers that replied first");
+            assert_eq!(replied.expect("no panic"), 2, "both subscribers replied to the notice");
         }
         for subscriber in &subscribers {
             let mut received = subscriber.received.lock().expect("no panic").clone();
@@ -280,7 +280,7 @@ pub(super) async fn a_client_with_backward_services_reconnects<T: Transport>() {
     serving.end().await;
 }
 
-/// A stopping server still receives replies to its own calls, because its replies may depend on them.
+/// A stopping server still receives replies to backward calls, because its own replies may depend on them.
 pub(super) async fn a_stopping_server_still_receives_replies<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let subscriber = Subscriber { pause: Duration::from_millis(100), ..Subscriber::default() };

@@ -66,7 +66,7 @@ impl watches_v1::Handler for Board {
     }
 }
 
-/// The client's handler. It records the received notices.
+/// The client's handler, which records the received notices.
 #[derive(Clone, Default)]
 struct Subscriber {
     received: Arc<Mutex<Vec<u64>>>,

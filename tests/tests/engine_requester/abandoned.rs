@@ -1,4 +1,4 @@
-//! Calls whose caller stops waiting.
+//! Abandoned calls: the caller stops waiting for the reply.
 
 use rpcrdma_runtime::proto::rdma::{Config, Requester};
 use rpcrdma_runtime::proto::work::{Action, Completion, Segment};
@@ -6,7 +6,7 @@ use rpcrdma_runtime::wire::rdma::{Body, ChunkLists};
 
 use super::{Peer, answer, msg, offering, requester, returning, rpc_reply, short};
 
-/// Returns the next action of a requester other than `PostReceives`.
+/// Returns the requester's next action other than `PostReceives`.
 fn action(requester: &mut Requester) -> Option<Action> {
     std::iter::from_fn(|| requester.poll_action())
         .find(|action| !matches!(action, Action::PostReceives { .. }))
@@ -25,7 +25,7 @@ fn r202_an_abandoned_call_keeps_its_credit_and_its_memory_until_its_reply() {
     assert_eq!((peer.exposed.len(), peer.sent.len()), (1, 0), "the responder may still write");
     peer.receive(msg(1, 1, returning(vec![lists.writes[0].filled(8)], None), &rpc_reply(1, 4)));
     assert!(peer.exposed.is_empty() && peer.events.is_empty());
-    assert_eq!(peer.sent.len(), 1, "its credit goes to the next call");
+    assert_eq!(peer.sent.len(), 1, "the abandoned call's credit goes to the next call");
 }
 
 #[test]
@@ -47,10 +47,10 @@ fn a_call_that_is_abandoned_while_its_memory_is_registered_is_never_sent() {
     let segment = Segment { handle: 7, length: 8, offset: 0 };
     requester.handle_completion(Completion::Registered { token, segment });
     let Some(Action::Invalidate { token, handle }) = action(&mut requester) else { panic!("no Invalidate") };
-    assert!(action(&mut requester).is_none() && requester.holds(id), "until its memory returns");
+    assert!(action(&mut requester).is_none() && requester.holds(id), "the call waits for its memory");
     requester.handle_completion(Completion::Invalidated { token, handle, memory });
     assert!(!requester.holds(id) && requester.poll_event().is_none());
-    assert!(matches!(action(&mut requester), Some(Action::Send { .. })), "its credit goes to the next call");
+    assert!(matches!(action(&mut requester), Some(Action::Send { .. })), "the credit goes to the next call");
     assert!(requester.holds(next));
 }
 

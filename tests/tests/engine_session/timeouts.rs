@@ -25,7 +25,7 @@ fn a_call_times_out_in_every_state() {
     assert_eq!(client.closing, None);
     client.advance(MS(100));
     assert_eq!(client.failure(out), TransportError::Timeout(MS(1000)));
-    assert!(client.closing.is_some(), "the close returns its credit");
+    assert!(client.closing.is_some(), "the close returns the credit of the timed-out call");
     client.finish_closing();
     assert_eq!((client.connects, client.session.poll_timeout()), (0, None), "no call needs a connection");
 }
@@ -60,8 +60,8 @@ fn a_timeout_leaves_the_connection_and_other_calls_unchanged() {
     assert_eq!((client.closing.as_ref(), credits_in_use(&client)), (None, 7));
     (2..8).for_each(|xid| client.answer(xid));
     assert_eq!(client.replies(), others);
-    assert_eq!(credits_in_use(&client), 1, "until the late reply");
-    assert!(client.session.is_outstanding(1), "until the late reply");
+    assert_eq!(credits_in_use(&client), 1, "the credit is in use until the late reply");
+    assert!(client.session.is_outstanding(1), "the XID is in use until the late reply");
     client.answer(1);
     assert_eq!((credits_in_use(&client), client.done.len()), (0, 0));
     assert_eq!(client.session.counts().retransmissions, 0);

@@ -76,7 +76,7 @@ async fn reply_and_disconnect(exit: Exit, sends: bool, size: usize) {
         "{what}: the chunk is incomplete"
     );
     let Ended { returned, .. } = until_closed(&mut end).await;
-    assert_eq!(returned.len(), 2, "{what}: the other regions return");
+    assert_eq!(returned.len(), 2, "{what}: the other regions are returned");
 }
 
 #[tokio::test]

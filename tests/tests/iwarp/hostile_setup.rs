@@ -98,7 +98,7 @@ async fn h04_unsupported_revisions_are_rejected_or_closed() {
     assert_eq!((end.info().private_data.as_ref(), end.info().ord), (&b"hi"[..], 1));
     drop(end);
     let reply = rest(raw).await;
-    assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a plain request has a plain reply");
+    assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a plain request gets a plain reply");
 }
 
 /// Requirement: R342, R451, R461, R468, R702, R721
@@ -255,7 +255,7 @@ async fn an_initiator_rejects_invalid_replies() {
     assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Revision(3)))));
     let outcome = answered(reply(0x50, 0, 0, &[])).await;
     assert!(matches!(outcome, Err(IwarpError::Setup(SetupError::Revision(0)))));
-    // A request instead of a reply.
+    // The responder sends a request instead of a reply.
     let outcome = answered(good_request(1, 1)).await;
     assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Key))));
     let outcome = answered(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()).await;
@@ -266,7 +266,8 @@ async fn an_initiator_rejects_invalid_replies() {
     assert_eq!(end.info().private_data, "yes");
 }
 
-/// The initiator closes with a Terminate of layer 2, code 6. The Terminate has a CRC if a peer requires CRCs.
+/// The initiator closes with a Terminate of layer 2, error code 6. The Terminate has a CRC if a peer requires
+/// CRCs.
 ///
 /// Requirement: R714, R715
 #[tokio::test]

@@ -133,7 +133,7 @@ async fn h46_invalid_remote_invalidations_are_rejected() {
     .await;
 }
 
-/// A segment with these first two octets.
+/// Returns a frame with a segment that starts with these two octets.
 fn with_control(ddp: u8, rdmap: u8) -> Vec<u8> {
     let mut octets = segment(
         DdpHeader::Untagged { last: true, control: 0, word: 0, queue: 0, msn: 1, offset: 0 },
@@ -268,7 +268,7 @@ async fn r346_no_data_is_delivered_after_an_error() {
     assert_untouched(&returned, "after an error");
 }
 
-/// Each bit is set in about half of the handles, and differences between successive handles do not repeat.
+/// Each bit is set in about half of the handles, and differences between successive handles rarely repeat.
 ///
 /// Requirement: R675, R676
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn r262_r367_handles_cannot_be_guessed() {
         assert!((50..=150).contains(&set), "bit {bit} is set in {set} of {MANY}");
     }
     let steps: BTreeSet<u32> = handles.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
-    assert!(steps.len() > MANY - 5, "differences of handles repeat");
+    assert!(steps.len() > MANY - 5, "differences between handles repeat");
 }
 
 /// Requirement: R010, R378, R380, R564, R565, R569, R573, R575, R675

@@ -130,7 +130,7 @@ pub(crate) async fn ask(
     (raw, outcome)
 }
 
-/// Establishes a connection that has two Receives, and a sink and a source of 64 octets.
+/// Establishes a connection with two posted Receives, and with a sink and a source of 64 octets each.
 pub(crate) async fn establish(options: IwarpOptions) -> Established {
     let (mut raw, end) = ask(&good_request(16, READS), options).await;
     let mut end = end.unwrap();

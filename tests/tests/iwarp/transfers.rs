@@ -1,4 +1,4 @@
-//! Two cooperating peers.
+//! Transfers between two cooperating peers.
 
 use std::future::poll_fn;
 use std::time::Duration;

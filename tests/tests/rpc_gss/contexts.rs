@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// An echo that waits for a permit, and counts its calls.
+/// An echo service that waits for a permit and counts its calls.
 #[derive(Clone)]
 struct Gate {
     open: Arc<Semaphore>,
@@ -96,7 +96,7 @@ async fn lost<C: MessageTransport<Echo>>(
     assert_eq!(gate.calls.load(Ordering::Relaxed), 2);
 }
 
-/// A retransmitted call would get no reply, time out and close the connection. If the server has lost the
+/// A retransmitted call would get no reply, time out and close the connection. If the server had lost the
 /// context, the call would be executed twice.
 #[tokio::test]
 async fn a_call_that_was_sent_fails_with_its_connection() {
@@ -187,7 +187,7 @@ async fn many_calls_at_once_through_a_small_window() {
     let calls: Vec<_> = (0..200)
         .map(|n| {
             let secure = secure.clone();
-            // Short calls overtake long ones.
+            // Short calls overtake long calls.
             tokio::spawn(async move { echo(&secure, &args(n % 7 * 3000, 10, 10)).await.unwrap() })
         })
         .collect();
@@ -230,7 +230,7 @@ async fn an_expired_context_is_a_context_problem() {
     echo(&client, &args(1, 1, 1)).await.unwrap();
 }
 
-/// A mechanism whose new contexts are valid again, as in Kerberos after a new ticket.
+/// A mechanism that is no longer expired once it begins a context, as in Kerberos after a new ticket.
 struct Renewed(TestMechanism);
 
 impl GssMechanism for Renewed {

@@ -91,7 +91,7 @@ impl Records {
     }
 }
 
-/// A call of an unknown program, without a credential. The server replies to such a call.
+/// Returns a call of an unknown program without a credential. The server replies to such a call.
 fn unavailable(xid: u32) -> Vec<u8> {
     [xid, 0, 2, 77, 1, 0, 0, 0, 0, 0].into_iter().flat_map(u32::to_be_bytes).collect()
 }
@@ -104,7 +104,7 @@ async fn over_tcp_with(services: Services, duplicates: Option<DuplicateCache>) -
     address
 }
 
-/// A client retransmits on a new connection. The call runs once; with a cache, its reply is replayed.
+/// A client retransmits a call on a new connection. The call runs once. With a cache, its reply is replayed.
 #[tokio::test]
 async fn a_call_retransmitted_on_another_connection_is_replayed() {
     for service in SERVICES {
@@ -122,7 +122,7 @@ async fn a_call_retransmitted_on_another_connection_is_replayed() {
                 assert_eq!(socket.next().await, first, "{service:?}");
             }
             socket.send(&unavailable(5)).await;
-            assert_eq!(socket.next().await[..4], 5u32.to_be_bytes(), "the retransmission has no other reply");
+            assert_eq!(socket.next().await[..4], 5u32.to_be_bytes(), "a retransmission gets no other reply");
             // A call with another sequence number is another call.
             echo(&client, &args(10, 10, 10)).await.unwrap();
             assert_ne!(direct.last_call().flatten()[32..], message[32..]);
@@ -130,8 +130,8 @@ async fn a_call_retransmitted_on_another_connection_is_replayed() {
     }
 }
 
-/// A call with another verifier that the cache cannot distinguish from the first call, because the cache's
-/// checksum is public.
+/// Returns a call with another verifier. The cache cannot distinguish this call from `message`, because the
+/// cache's checksum is public.
 fn forged(message: &[u8]) -> Vec<u8> {
     let (_, verifier, _) = offsets(message);
     let len = u32::from_be_bytes(message[verifier - 4..verifier].try_into().unwrap()) as usize;
@@ -164,7 +164,8 @@ async fn a_cached_reply_goes_only_to_its_authentic_caller() {
     assert_eq!(refused, Err(ReplyError::Auth(AuthStat::GssCredentialProblem)));
 }
 
-/// RFC 2203 section 5.3.3.1 requires the server to stay silent. Other calls on the connection continue.
+/// RFC 2203 section 5.3.3.1 requires the server to drop repeated calls. Other calls on the connection
+/// continue.
 #[tokio::test]
 async fn an_unanswered_call_does_not_affect_other_calls_on_its_tcp_connection() {
     let (direct, client, message) = a_call(GssService::Integrity).await;
@@ -172,7 +173,7 @@ async fn an_unanswered_call_does_not_affect_other_calls_on_its_tcp_connection() 
     let mut socket = Records::to(address).await;
     socket.send(&message).await;
     assert_eq!(response_of(&socket.next().await).1, Ok(()));
-    // More calls than may run concurrently.
+    // Send more calls than may run concurrently.
     for n in 0..300 {
         socket.send(&message).await;
         socket.send(&unavailable(n)).await;

@@ -1,4 +1,4 @@
-//! Messages that do not start a call, and the responder's answers (RFC 8166 section 4.5).
+//! Messages that do not start a call, and the responder's replies (RFC 8166 section 4.5).
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::work::Segment;
@@ -9,7 +9,7 @@ use crate::layouts::result_of;
 use crate::link::{Link, Provider, isolated};
 use crate::raw::{Raw, XID, words};
 
-/// The beginning of an RPC call: XID, CALL, and `more` bytes.
+/// Returns the XID and the message type of an RPC call, followed by `more` bytes.
 fn rpc(more: usize) -> Bytes {
     [&words(&[XID, 0])[..], &vec![0x11; more]].concat().into()
 }
@@ -50,7 +50,8 @@ fn long(kind: u32, rest: &[u32]) -> Bytes {
     [&header(1, kind, rest)[..], &rpc(40)].concat().into()
 }
 
-/// Messages that do not start a call because of their length, version or type, and the response to each.
+/// Returns messages that do not start a call because of their length, version or type, each with its
+/// response.
 fn bad_starts() -> Vec<(&'static str, Bytes, Gets)> {
     use Gets::{ErrChunk, ErrVers, Nothing};
     vec![
@@ -74,7 +75,8 @@ fn bad_starts() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// Messages that do not start a call because of their chunk lists or RPC message, and the response to each.
+/// Returns messages that do not start a call because of their chunk lists or RPC message, each with its
+/// response.
 fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     use Gets::{ErrChunk, Nothing};
     let wraps = ReadSegment { position: 8, segment: Segment { handle: 1, length: 16, offset: u64::MAX - 8 } };
@@ -122,8 +124,8 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// Headers with an entry in each list, truncated at each word or with one list discriminator changed, and the
-/// response to each.
+/// Returns headers with an entry in each list, truncated at each word or with one list discriminator changed.
+/// Each header has its expected response.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };
@@ -132,8 +134,8 @@ fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let cut = (0..complete.len())
         .step_by(4)
         .map(|len| (format!("H26 {len} bytes"), complete.slice(..len), gets(len)));
-    // The fixed header has four words. They are followed by a Read segment of six words, the end of the Read
-    // list, a Write chunk of six words, the end of the Write list, and the Reply chunk.
+    // The fixed header has four words. A Read segment (six words) and the end of the Read list follow. Then a
+    // Write chunk (six words), the end of the Write list, and the Reply chunk follow.
     let marks = [4, 10, 11, 17, 18].map(|word: usize| {
         let mut message = complete.to_vec();
         message[4 * word + 2] = 1;
@@ -142,8 +144,8 @@ fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     cut.chain(marks).collect()
 }
 
-/// Makes a call after each message. The reply to this call shows that the connection continues and that a
-/// dropped message gets no answer.
+/// Sends each message and then a call. The reply to the call shows that the connection continues and that a
+/// dropped message gets no response.
 async fn run<P: Provider>() {
     let link = Link::of_table();
     let (local, peer) = P::connect(&link).await;
@@ -160,7 +162,7 @@ async fn run<P: Provider>() {
             Gets::Nothing => None,
             Gets::ErrVers => {
                 let version = message.get(4..8).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
-                // R167: ERR_VERS has the received version.
+                // R167: ERR_VERS repeats the version of the rejected message.
                 Some(words(&[XID, version.expect(&name), granted, 4, 1, 1, 1]))
             }
             Gets::ErrChunk => Some(words(&[XID, 1, granted, 4, 2])),

@@ -1,4 +1,4 @@
-//! Calls with hand-made chunks, and the responder's answers: each kind of chunk at each boundary (RFC 8166
+//! Calls with handcrafted chunks, and the responder's replies: each kind of chunk at each boundary (RFC 8166
 //! sections 3.4, 3.5 and 4.3).
 
 use std::ops::RangeInclusive;
@@ -42,7 +42,7 @@ struct Case {
 }
 
 impl Case {
-    /// A call with both items in Read chunks, which gets its result inline.
+    /// Returns a case with both items of the call in Read chunks and with an inline result.
     fn new(name: impl Into<String>, args: [usize; 3], [note, item, other]: [u32; 3]) -> Self {
         let args = Args::new(XID, args, ResultLengths { note, item, other });
         let Message { stream, items } = call(XID, &args, 1);
@@ -52,7 +52,7 @@ impl Case {
         Case { name: name.into(), args, inline: Some(stream), reads, writes, reply, modify: |_| {}, gets }
     }
 
-    /// A call whose complete stream is inline.
+    /// Returns a case with the complete stream of the call inline.
     fn inline(name: impl Into<String>, args: [usize; 3], want: [u32; 3]) -> Self {
         let case = Case::new(name, args, want);
         Case { inline: Some(call(XID, &case.args, usize::MAX).flatten()), reads: Vec::new(), ..case }
@@ -235,7 +235,7 @@ fn write_chunks() -> Vec<Case> {
     cases
 }
 
-/// As many Write chunks and segments as [`Link::of_table`] allows, and one more.
+/// Returns cases with as many Write chunks or segments as [`Link::of_table`] allows, and with one more.
 fn limits() -> Vec<Case> {
     const CHUNKS: usize = Link::LIMITS.max_write_chunks;
     const SEGMENTS: usize = Link::LIMITS.max_segments;
@@ -374,7 +374,7 @@ async fn returned<C: Connection>(
     let mut stream = payload;
     if let (Some(offered), Some(used)) = (&offered.reply, &lists.reply) {
         let data = filled(raw, offered, used).await;
-        assert_eq!(data.is_empty(), !is_long, "the Reply chunk of RDMA_MSG");
+        assert_eq!(data.is_empty(), !is_long, "only RDMA_NOMSG uses the Reply chunk");
         if is_long {
             stream = data;
         }
@@ -390,13 +390,13 @@ async fn filled<C: Connection>(raw: &mut Raw<C>, offered: &WriteChunk, used: &Wr
         assert_eq!((offered.handle, offered.offset), (used.handle, used.offset));
         let memory = if offered.length > 0 { raw.written(offered.handle).await } else { Bytes::new() };
         let (data, rest) = memory.split_at(used.length as usize);
-        assert!(rest.iter().all(|byte| *byte == UNTOUCHED), "bytes after the returned length");
+        assert!(rest.iter().all(|byte| *byte == UNTOUCHED), "bytes beyond the returned length were written");
         filled.extend_from_slice(data);
     }
     filled.into()
 }
 
-/// Decodes a reply without chunks: its result, or its error.
+/// Decodes a reply without chunks. Returns the result or the error in the reply.
 pub(crate) fn result_of(reply: &Bytes) -> Result<Res, ReplyError> {
     let (_, payload) = decode_reply(reply, &MessageLimits::default()).expect("a reply");
     result(&Received::unreduced(payload))

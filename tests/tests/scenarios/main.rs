@@ -1,5 +1,5 @@
-//! Tables of cases for every provider: calls (`tests/scenarios.toml`), calls with hand-made chunks, malformed
-//! headers, and replies that do not match their calls.
+//! Tables of cases for every provider: calls (`tests/scenarios.toml`), calls with handcrafted chunks,
+//! malformed headers, and replies that do not match their calls.
 //!
 //! To add a provider, implement [`Provider`](link::Provider) and add a line to each test.
 

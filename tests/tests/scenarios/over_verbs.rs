@@ -1,5 +1,5 @@
-//! Runs the scenarios and tables over RDMA devices. The tests run if `RPCRDMA_VERBS` has the address of a
-//! device: in the lab's guest, started by `tests/interop/verbs.rs`.
+//! Runs the scenarios and tables over RDMA devices. The tests run only if `RPCRDMA_VERBS` is the address of a
+//! device. `tests/interop/verbs.rs` runs them in the lab's guest.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn address() -> Option<IpAddr> {
     Some(address.parse().expect("an address in RPCRDMA_VERBS"))
 }
 
-/// The address of a listener: the device's address and any free port.
+/// Returns the address for a listener: the device's address and any free port.
 fn here() -> SocketAddr {
     SocketAddr::new(address().expect("RPCRDMA_VERBS"), 0)
 }
@@ -60,7 +60,7 @@ impl Provider for Verbs {
     }
 }
 
-/// Handles belong to memory windows, and the server invalidates them.
+/// The client advertises memory windows, and the server invalidates their handles.
 struct Windowed;
 
 impl Provider for Windowed {
@@ -104,8 +104,8 @@ impl Provider for ToIwarp {
     }
 }
 
-/// Records a failure if the scenario fails, or if its traffic differs from the traffic over the in-memory
-/// provider. Remote invalidation may differ.
+/// Runs a scenario over the in-memory provider and over `P`. Records a failure if a run fails or if the
+/// traffic differs. Remote invalidation and the traffic of scenarios that vary are not compared.
 async fn compare<P: Provider>(scenario: &Scenario, provider: &str, failed: &mut Vec<String>) {
     let plain = |mut seen: Seen| {
         for call in &mut seen {

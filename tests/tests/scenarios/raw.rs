@@ -25,7 +25,7 @@ impl<C: Connection> Raw<C> {
         Raw { end, received: VecDeque::new() }
     }
 
-    /// Waits for a completion and returns it, or `None` at the end of the connection. Queues received
+    /// Waits for a completion and returns it. Returns `None` if the connection ends. Also queues received
     /// messages.
     async fn next_completion(&mut self) -> Option<Completion> {
         let waiting = poll_fn(|cx| self.end.poll_completion(cx));
@@ -47,7 +47,7 @@ impl<C: Connection> Raw<C> {
         }
     }
 
-    /// Returns true if the message was sent, false if the connection has ended.
+    /// Sends a message. Returns false if the connection ends before the Send completes.
     pub(crate) async fn send(&mut self, message: Vec<Bytes>) -> bool {
         self.end.submit(Action::Send { token: Token(0), message, invalidate: None });
         self.until(|done| matches!(done, Completion::Sent { .. }).then_some(())).await.is_some()

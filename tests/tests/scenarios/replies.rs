@@ -28,7 +28,7 @@ enum Expected {
     Version,
     /// The message is dropped, and the call waits for its reply.
     NoReply,
-    /// The message is answered with ERR_CHUNK, and the call waits for its reply.
+    /// The requester replies with ERR_CHUNK, and the call waits for its reply.
     NoReplyButErrChunk,
 }
 
@@ -42,7 +42,7 @@ struct Reply {
     xid: u32,
     /// The chunks of the call: two Write chunks and a Reply chunk.
     offered: ChunkLists,
-    /// The same chunks with the lengths of the items and an unused Reply chunk.
+    /// The offered chunks with the lengths of the items, and with an unused Reply chunk.
     returned: ChunkLists,
     /// The stream without its items.
     stream: Bytes,
@@ -136,7 +136,7 @@ fn bad_chunks() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::BadReply)).to_vec()
 }
 
-/// Replies whose chunks are valid, but do not match the result.
+/// Returns cases with valid chunks that do not match the result.
 fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     let cases: [(&str, MakeReply); 3] = [
         ("R188 items inline although Write chunks are free", |reply| {
@@ -157,7 +157,7 @@ fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::Decode)).to_vec()
 }
 
-/// A client without services rejects calls with chunks. It drops other calls: see [`dropped`].
+/// A client without services rejects backward calls with chunks, and drops other calls: see [`dropped`].
 fn backward_calls() -> Vec<(&'static str, MakeReply, Expected)> {
     const READ: ReadSegment = ReadSegment { position: 40, segment: MEMORY };
     const MEMORY: Segment = Segment { handle: 1, length: 4, offset: 0 };
@@ -207,8 +207,8 @@ fn dropped() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::NoReply)).to_vec()
 }
 
-/// The number of repetitions of a case whose message leaves the call waiting. It exceeds the number of
-/// Receives.
+/// The number of repetitions of a case with a message that leaves the call waiting. This number exceeds the
+/// number of Receives.
 const CALLS: usize = 8;
 
 async fn run<P: Provider>(make_reply: MakeReply, expected: Expected) {
@@ -228,7 +228,7 @@ async fn exchange<C: Connection>(
     make_reply: MakeReply,
     expected: Expected,
 ) {
-    // The call requests more than the server returns, so that it offers each kind of chunk.
+    // The call requests more than the server returns, so that the call offers each kind of chunk.
     let result = Args::new(5, [0; 3], ResultLengths { note: 12, item: ITEMS[0], other: ITEMS[1] }).result();
     let args = Args::new(1, [0; 3], ResultLengths { note: 3000, item: ITEMS[0], other: ITEMS[0] });
     let answering = async {
@@ -244,7 +244,7 @@ async fn exchange<C: Connection>(
     };
     let outcome = tokio::select! {
         outcome = client.call::<Echo>(&args) => outcome,
-        received = answering => panic!("R164: unexpected message of a requester: {received:?}"),
+        received = answering => panic!("R164: unexpected message from the requester: {received:?}"),
     };
     let is_expected = match (expected, &outcome) {
         (Expected::Result | Expected::NoReply | Expected::NoReplyButErrChunk, Ok(got)) => *got == result,
@@ -257,7 +257,7 @@ async fn exchange<C: Connection>(
     assert!(is_expected, "{outcome:?}");
 }
 
-/// Receives the call and writes the result's items to its Write chunks. Returns a valid reply.
+/// Receives the call and writes the result's items to its Write chunks. Returns the parts of a valid reply.
 async fn place<C: Connection>(raw: &mut Raw<C>, result: &Res) -> Reply {
     let message = raw.receive().await.expect("a call");
     let (header, _) = decode_call(&message, &MessageLimits::default()).expect("a valid call");

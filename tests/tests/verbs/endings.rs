@@ -42,13 +42,13 @@ async fn cut_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> 
     .await
 }
 
-/// Encodes a message that advertises memory: whether it is a sink, and its segment.
+/// Encodes a message that advertises memory: whether the memory is a sink, and its segment.
 fn advertisement(sink: bool, segment: Segment) -> Vec<Bytes> {
     let place = [segment.handle.to_be_bytes(), segment.length.to_be_bytes()].concat();
     vec![Bytes::from([&[u8::from(sink)], &place[..], &segment.offset.to_be_bytes()].concat())]
 }
 
-/// Decodes such a message into the RDMA Read or Write that its receiver submits.
+/// Decodes a message of [`advertisement`] into the RDMA Read or Write that the receiver submits.
 fn requested(message: &[u8]) -> Option<Action> {
     let (&[sink, h0, h1, h2, h3, l0, l1, l2, l3], offset) = message.split_first_chunk()?;
     let offset = u64::from_be_bytes(offset.try_into().ok()?);
@@ -61,8 +61,8 @@ fn requested(message: &[u8]) -> Option<Action> {
     })
 }
 
-/// Works on a connection for some completions, in one of many ways, and then drops it. It registers short and
-/// long memory, advertises it, and reads and writes the peer's memory.
+/// Uses a connection for up to `3 * way` completions, and then drops the connection. Registers and advertises
+/// short and long memory, and reads and writes the peer's memory.
 async fn work_on(mut end: VerbsConnection, way: usize) {
     for (token, len) in [(10, 8000), (11, 70_000), (20, 70_000), (21, 5 << 20)] {
         let zeros = BytesMut::zeroed(len);
@@ -74,7 +74,7 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
         end.submit(Action::Send { token: Token(2), message, invalidate: None });
     }
     for _ in 0..way * 3 {
-        // There may be no more completions.
+        // The connection may have no further completions.
         let completion = timeout(Duration::from_millis(300), poll_fn(|cx| end.poll_completion(cx))).await;
         match completion {
             Ok(Completion::Registered { token, segment }) => {
@@ -141,7 +141,7 @@ async fn connections_are_cut_in_every_state() {
         let options = VerbsOptions { windows, ..options };
         let (local_polls, peer_polls) = (round / 4 % 8, round / 8 % 6);
         let local = async {
-            // Some connections are dropped during the setup, but most later.
+            // Some connections are dropped during the setup, but most are dropped later.
             let polls = if round % 4 == 0 { local_polls } else { usize::MAX };
             let local = cut_after(polls, connect(address, b"", RECEIVE, &options)).await;
             if let Some(Ok(local)) = local {

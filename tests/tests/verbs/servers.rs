@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// Runs `rdma link` of iproute2 with a time limit. Returns true if it succeeded.
+/// Runs `rdma link` of iproute2 with a time limit. Returns true if the command succeeded.
 async fn rdma_link(arguments: &[&str], limit: Duration) -> bool {
     let mut command = tokio::process::Command::new("rdma");
     let run = command.arg("link").args(arguments).kill_on_drop(true).status();
     matches!(timeout(limit, run).await, Ok(Ok(status)) if status.success())
 }
 
-/// `RPCRDMA_VERBS_LINK` has the device's name, its kind and its network device: `rxe0 rxe eth0`. The test
-/// deletes the device under load and adds it again. Calls fail or wait meanwhile; the same client and server
-/// then continue.
+/// `RPCRDMA_VERBS_LINK` contains the device's name, kind and network device, for example `rxe0 rxe eth0`. The
+/// test deletes the device under load and adds it again. Calls fail or wait while the device is missing. The
+/// same client and server then continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_continue_once_the_device_is_back() {
     let Ok(link) = std::env::var("RPCRDMA_VERBS_LINK") else {
@@ -60,7 +60,7 @@ async fn delete_and_add_device(at: SocketAddr, verbs: VerbsOptions, options: Cli
         failed += calls.await.expect("no panic");
     }
     assert!(failed > 0, "no call was outstanding");
-    assert!(call(40).await.is_err(), "there is no device");
+    assert!(call(40).await.is_err(), "a call without a device must fail");
     assert!(rdma_link(&["add", name, "type", kind, "netdev", network], Duration::from_secs(30)).await);
     let mut succeeded = false;
     for number in 41..71 {
@@ -79,7 +79,7 @@ fn windows() -> VerbsOptions {
     VerbsOptions { windows: MemoryWindows::Always, ..VerbsOptions::default() }
 }
 
-/// Each call has one chunk, whose handle the server invalidates. Client and server count the invalidations.
+/// Each call has one chunk, and the server invalidates its handle. Client and server count the invalidations.
 /// Requirement: R286
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_invalidates_the_windows_of_calls() {
@@ -138,10 +138,10 @@ fn user(uid: u32) -> Credential {
     Credential::Sys(AuthSys { machine_name: "here".into(), uid, gid: uid, ..AuthSys::default() })
 }
 
-/// `RPCRDMA_VERBS_NFS3D` has the address of an `nfs3d` that runs as root on ports 20050 and 20051 and serves
-/// a file `long`, writable by everyone. For each call, a thread of the server assumes the caller's identity.
-/// The kernel then accepts no requests for a device from this thread. Long memory is registered while such
-/// threads start and end.
+/// `RPCRDMA_VERBS_NFS3D` is the address of an `nfs3d` that runs as root on ports 20050 and 20051. This server
+/// serves a file `long` that everyone can write. For each call, a thread of the server assumes the caller's
+/// identity. The kernel then accepts no requests for a device from this thread. Long memory is registered
+/// while such threads start and end.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_calls_of_another_user() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_NFS3D") else {
@@ -171,8 +171,8 @@ async fn long_calls_of_another_user() {
     assert_eq!(client.stats().reconnects(), 0);
 }
 
-/// `RPCRDMA_VERBS_KNFSD` has the address of the kernel's NFS server, which serves a file `/export/windowed`
-/// of 1 MiB.
+/// `RPCRDMA_VERBS_KNFSD` is the address of the kernel's NFS server, which serves a file `/export/windowed` of
+/// 1 MiB.
 #[tokio::test]
 async fn the_kernels_server_invalidates_windows() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_KNFSD") else {

@@ -56,7 +56,7 @@ async fn check_invalidated_windows(mut local: VerbsConnection, mut peer: VerbsCo
         end.submit(Action::PostReceives { count: VerbsOptions::default().receives });
     }
     let mut sink = register(&mut local, Memory::Sink(BytesMut::zeroed(5000))).await;
-    // There are more rounds than the 256 keys of a window.
+    // The number of rounds exceeds the 256 keys of a window.
     for round in 0..=last {
         advertise(&mut local, &mut peer).await;
         let data = Bytes::from(vec![round.to_be_bytes()[1]; 5000]);
@@ -89,7 +89,7 @@ async fn invalidating_a_handle_that_is_not_advertised_closes_the_connection() {
     let Some((mut local, mut peer)) = windowed(at).await else { return };
     let sink = register(&mut local, Memory::Sink(BytesMut::zeroed(100))).await;
     advertise(&mut local, &mut peer).await;
-    // The same window with another key.
+    // Invalidate the same window with another key.
     let invalidate = Some(sink.handle ^ 0x55);
     peer.submit(Action::Send { token: Token(1), message: vec![Bytes::from_static(b"x")], invalidate });
     let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));

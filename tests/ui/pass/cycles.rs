@@ -93,7 +93,8 @@ struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
 
-/// Defines a cycle of types, each with a box of the next. The second-to-last type has the optional field.
+/// Defines a cycle of types, each with an optional box of the next. The second-to-last type has the field, if
+/// given.
 macro_rules! cycle {
     ($module:ident of $($field:ty)? : $first:ident $($name:ident)*) => {
         mod $module {
@@ -181,7 +182,8 @@ struct Beside {
     cycle: five_plain::A,
 }
 
-/// Defines types that contain each other directly, in a cycle.
+/// Defines a cycle of types. Each type contains the next type directly, except that the last type has an
+/// optional box of the first.
 macro_rules! in_place {
     ($first:ident: $last:ident) => {
         #[derive(Clone, Debug, Default, PartialEq, Xdr)]

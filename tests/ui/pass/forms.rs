@@ -39,7 +39,7 @@ struct Attributes {
     nowhere: NoSuchType,
     #[cfg(all())]
     #[xdr(max = LIMIT)]
-    #[doc = "Several attributes stand together."]
+    #[doc = "This field has several attributes."]
     here: Vec<u32>,
     #[ddp_eligible]
     #[allow(dead_code)]

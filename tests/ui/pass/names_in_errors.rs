@@ -1,4 +1,4 @@
-//! Fields with different names in error messages.
+//! Fields that have other names in error messages.
 
 use rpcrdma_runtime::xdr::{SmallOpaque, Xdr, from_slice, to_bytes};
 

@@ -1,4 +1,4 @@
-//! Reply bounds and numbers of items that are still valid.
+//! Reply bounds and numbers of items at the limits of their valid ranges.
 
 use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program, ReplyBounds};
 use rpcrdma_runtime::xdr::{Opaque, Size, Xdr};
@@ -47,7 +47,7 @@ procedure!(
     Opaque<1000>,
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Opaque<1000>>().with_whole(1004);
 );
-// The type has exactly as many items as a call offers Write chunks.
+// The number of items equals the maximum number of Write chunks that a call offers.
 procedure!(
     Album,
     2,

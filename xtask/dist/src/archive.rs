@@ -25,7 +25,7 @@ const FILES: &[(&str, &str)] = &[
 /// The systemd unit, relative to the archive's top directory.
 pub(crate) const UNIT: &str = "lib/systemd/system/nfs3d.service";
 
-/// Returns the name of the archive without extension, which is also its top directory.
+/// Returns the name of the archive without extension, which is also the name of the top directory.
 pub(crate) fn name(workspace: &Workspace) -> Result<String> {
     Ok(format!("rpcrdma-{}-{}-linux-musl", workspace.version()?, env::consts::ARCH))
 }
@@ -71,7 +71,7 @@ fn compile(workspace: &Workspace) -> Result<PathBuf> {
     for shipped in pages::SHIPPED {
         command.args(["--package", shipped.package]);
         for feature in shipped.features {
-            // The form `PACKAGE/FEATURE` is not used: rpcrdma-xdrgen is also a dependency of its own tests.
+            // The form `PACKAGE/FEATURE` is not used, since rpcrdma-xdrgen is its own development dependency.
             command.args(["--features", feature]);
         }
         for program in shipped.programs {

@@ -82,7 +82,7 @@ pub(crate) fn run(workspace: &Workspace, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks the archive into a directory, replacing its contents, and returns the archive's top directory.
+/// Replaces the contents of a directory with the unpacked archive, and returns the archive's top directory.
 fn unpack(archive: &Path, into: &Path) -> Result<PathBuf> {
     if into.exists() {
         fs::remove_dir_all(into).with_context(|| into.display().to_string())?;
@@ -191,7 +191,7 @@ fn hardened(unpacked: &Unpacked<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Creates an empty directory, and replaces an existing one.
+/// Creates an empty directory. Replaces an existing directory.
 fn fresh(path: &Path) -> Result<PathBuf> {
     if path.exists() {
         fs::remove_dir_all(path).with_context(|| path.display().to_string())?;

@@ -76,7 +76,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Returns the highest version tag among the ancestors of this commit, if any.
+/// Returns the highest version tag among the current commit and its ancestors, if any.
 fn last_tag(workspace: &Workspace) -> Result<Option<String>> {
     let tags = workspace.git(&["tag", "--list", "v[0-9]*", "--merged", "HEAD", "--sort=-version:refname"])?;
     Ok(tags.lines().next().map(str::to_owned))
@@ -145,7 +145,7 @@ fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -
     Ok(Outcome::Passed)
 }
 
-/// Returns a finding for each job that never ran, or whose latest run failed or was before `since`.
+/// Returns a finding for each job without a run since `since`, and for each job with a failed latest run.
 fn stale_jobs(ledger: &str, since: &str, jobs: &[String]) -> Result<Vec<String>> {
     let mut latest: BTreeMap<&str, Option<(&str, &str)>> =
         jobs.iter().map(|job| (job.as_str(), None)).collect();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::run;
 
-/// The workspace that cargo runs this program in.
+/// The workspace in which cargo runs this program.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
@@ -54,7 +54,7 @@ impl Workspace {
         Ok(self.packages()?.filter(publishable).collect())
     }
 
-    /// Returns the version that all workspace members share.
+    /// Returns the version of this package. A release requires the same version of all published packages.
     pub(crate) fn version(&self) -> Result<String> {
         let own = self.packages()?.find(|package| package.name() == env!("CARGO_PKG_NAME"));
         Ok(own.context("cargo metadata does not list this package")?.version().to_owned())
@@ -87,7 +87,7 @@ impl<'a> Package<'a> {
         self.text("version")
     }
 
-    /// Returns the SPDX expression, or an empty string if there is none.
+    /// Returns the SPDX expression, or an empty string if the package declares no license.
     pub(crate) fn license(self) -> &'a str {
         self.text("license")
     }

@@ -55,7 +55,7 @@ pub fn claims(root: &Path) -> Result<Vec<Claim>, String> {
     Ok(claims)
 }
 
-/// Returns the names of a file's tests, without ignored ones.
+/// Returns the names of a file's tests, except ignored tests.
 ///
 /// # Errors
 /// Reports invalid Rust.

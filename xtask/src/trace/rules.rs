@@ -52,7 +52,7 @@ pub enum Level {
     /// MAY or OPTIONAL.
     #[serde(rename = "MAY")]
     May,
-    /// A statement without any of these words.
+    /// A statement without a keyword of RFC 2119.
     #[serde(rename = "rule")]
     Plain,
 }
@@ -271,7 +271,7 @@ fn input_entry(input: Input, document: &str, place: String) -> Raw {
 fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found: &mut Vec<String>) -> Entry {
     let mut say = |what: &str| found.push(format!("{}: {} {what}", entry.place, entry.id));
     if !is_id(&entry.id, if entry.level.is_some() { 'R' } else { 'H' }) {
-        say("is not an id: R and three digits for a rule, H and two for a hostile input");
+        say("is not an id: R and three digits for a rule, H and two digits for a hostile input");
     }
     if entry.level.is_some() && !entry.section.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         say("has no section");

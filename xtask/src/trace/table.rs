@@ -19,7 +19,7 @@ fn place(entry: &Entry) -> String {
 }
 
 /// Returns the rules by status, each with its tests, its reason or remaining work, and its note. The counts
-/// follow.
+/// by source document follow.
 pub(super) fn report(trace: &Trace) -> String {
     let mut text = String::new();
     for status in STATUSES {

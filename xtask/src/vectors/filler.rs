@@ -20,7 +20,7 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
         let head = format!("static void fill_{name}({name} *v)");
         let _ = writeln!(prototypes, "{head};");
         let _ = writeln!(functions, "\n{head}\n{{\n{body}}}");
-        // Each choice of the type occurs, and if there are few choices, each occurs twice.
+        // Each choice of the type occurs. If the type has at most six choices, each occurs at least twice.
         let values = if choices * 2 > 3 * VALUES { choices } else { VALUES.max(choices * 2) };
         let _ = writeln!(
             calls,
@@ -82,7 +82,7 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
                 _ => None,
             })
             .ok_or_else(|| format!("`{}` is not an enum of this document", of.name))?,
-        _ => return Err(format!("unsupported discriminant of `{name}`: a number, expected an enum")),
+        _ => return Err(format!("unsupported discriminant of `{name}`: expected an enum or a bool")),
     };
     let labels = |values: &[Value]| values.iter().map(value).collect::<Vec<_>>();
     let mut arms: Vec<(Vec<String>, &Declaration)> =

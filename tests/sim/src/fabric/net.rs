@@ -18,7 +18,7 @@ pub(super) struct Net {
     pub(super) rng: Rng,
     delay: Duration,
     faults: Faults,
-    /// True if the connection is broken, so that new submissions are lost.
+    /// True if the connection is broken. Later submissions are lost.
     pub(super) broken: bool,
     pub(super) lost_work: LostWork,
     /// Scheduled events, ordered by time and then by the order of scheduling.
@@ -337,8 +337,8 @@ impl Net {
         }
     }
 
-    /// Breaks an intact connection with a probability of `chance` / 10,000. Returns true if it broke. `from`
-    /// learns of the break at once.
+    /// Breaks an intact connection with a probability of `chance` / 10,000. `from` then learns of the break
+    /// at once. Returns true if this call broke the connection.
     fn inject_fault(&mut self, from: Side, chance: u32, what: &str) -> bool {
         let strikes = !self.broken && self.rng.chance(chance, 10_000);
         if strikes {

@@ -101,7 +101,7 @@ impl Regions {
         self.0.iter().filter(|(_, region)| !region.fenced).map(|(handle, _)| *handle)
     }
 
-    /// Returns the number of regions, including fenced ones.
+    /// Returns the number of regions, including fenced regions.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -115,8 +115,8 @@ impl Regions {
 }
 
 impl Region {
-    /// Returns the index in the memory for the peer's offset. Fails if the `len` bytes from there are not all
-    /// in the region.
+    /// Returns the index in the memory for the peer's offset. Fails if any of the `len` bytes from this
+    /// offset is outside the region.
     fn start(&self, offset: u64, len: usize) -> Result<usize, &'static str> {
         let start = offset.checked_sub(self.base).and_then(|start| usize::try_from(start).ok());
         start

@@ -46,8 +46,8 @@ impl Net {
         }
     }
 
-    /// Truncates an RDMA Write to its first `placed` data octets, if there are any. Returns `None` for all
-    /// other events, which are lost.
+    /// Truncates an RDMA Write to its first `placed` data octets. Returns `None` if the complete event is
+    /// lost: if `placed` is 0 or the event is not an RDMA Write.
     fn truncate(&mut self, event: Event, placed: u64) -> Option<Event> {
         match event {
             Event::Write { to, sink, data } if placed > 0 => {
