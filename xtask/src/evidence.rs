@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::cargo;
 use crate::child::print;
-use crate::ledger::{self, Entry, Ledger};
+use crate::ledger::{self, Entry, INTEROP, Ledger};
 
 /// Options of `cargo xtask evidence`.
 #[derive(clap::Args)]
@@ -21,7 +21,6 @@ pub(crate) struct Options {
     benches: Vec<String>,
 }
 
-const INTEROP: &str = "docs/interop.md";
 const BENCHMARKS: &str = "docs/benchmarks.md";
 const ERRATA: &str = "docs/errata.md";
 

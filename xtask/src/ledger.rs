@@ -11,6 +11,8 @@ use std::time::Duration;
 use crate::child::print;
 
 const FILE: &str = "docs/ledger.tsv";
+/// The document that `evidence` writes from the ledger after each job.
+pub(crate) const INTEROP: &str = "docs/interop.md";
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +143,10 @@ fn append(root: &Path, entry: &Entry) -> Result<(), String> {
 fn revision(root: &Path) -> String {
     let git = |arguments: &[&str]| output(root, "git", arguments);
     let Ok(mut revision) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
-    let changes = git(&["status", "--porcelain", "--", ".", &format!(":!{FILE}")]);
+    let written_by_jobs = [FILE, INTEROP].map(|file| format!(":!{file}"));
+    let status =
+        ["status", "--porcelain", "--", "."].into_iter().chain(written_by_jobs.iter().map(String::as_str));
+    let changes = git(&status.collect::<Vec<_>>());
     if changes.is_ok_and(|changes| !changes.is_empty()) {
         revision.push('+');
     }

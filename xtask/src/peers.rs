@@ -19,17 +19,22 @@ const SETUP: &str = "mount -t tmpfs peers /run && mkdir /run/peers /run/ganesha 
      rpcbind -w && exec \"$@\"";
 const NAMESPACES: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// Runs libnfs against our server.
+/// A package, an integration test of the package, and a function of the test.
+type Test = [&'static str; 3];
+
+const RPCBIND: Test = ["rpcrdma-tests", "rpcbind", "the_rpcbind_of_this_machine"];
+
+/// Runs libnfs against our server, and registers a program with rpcbind.
 pub(crate) fn libnfs(root: &Path) -> Result<(), String> {
-    run(root, "libnfs", LIBNFS, "libnfs_uses_our_server")
+    run(root, "libnfs", LIBNFS, &[["rpcrdma-nfs", "peers", "libnfs_uses_our_server"], RPCBIND])
 }
 
 /// Runs our client against NFS-Ganesha.
 pub(crate) fn ganesha(root: &Path) -> Result<(), String> {
-    run(root, "ganesha", GANESHA, "our_client_uses_ganesha")
+    run(root, "ganesha", GANESHA, &[["rpcrdma-nfs", "peers", "our_client_uses_ganesha"]])
 }
 
-fn run(root: &Path, name: &str, needs: &Needs, test: &str) -> Result<(), String> {
+fn run(root: &Path, name: &str, needs: &Needs, tests: &[Test]) -> Result<(), String> {
     let missing = COMMON.iter().chain(needs).find(|(program, _)| !is_installed(program));
     if let Some((program, package)) = missing {
         not_run::record(name, format_args!("{program} is not installed (package {package})"));
@@ -39,15 +44,19 @@ fn run(root: &Path, name: &str, needs: &Needs, test: &str) -> Result<(), String>
         not_run::record(name, "creating a network namespace with its own rpcbind requires root");
         return Ok(());
     }
-    let arguments = ["test", "--package", "rpcrdma-nfs", "--test", "peers"];
-    // Builds the tests while the network is available.
+    tests.iter().try_for_each(|test| run_test(root, test))
+}
+
+fn run_test(root: &Path, [package, test, function]: &Test) -> Result<(), String> {
+    let arguments = ["test", "--package", package, "--test", test];
+    // Builds the test while the network is available.
     cargo::run(root, &[&arguments[..], &["--no-run"]].concat())?;
     let inner = cargo::command(root, &arguments);
     let mut command = Command::new("unshare");
     command.args(NAMESPACES).args(["sh", "-c", SETUP, "sh"]);
     command.arg(inner.get_program()).args(inner.get_args()).arg("--offline").current_dir(root);
-    command.env("RPCRDMA_PEERS", "/run/peers");
-    filters::test(command, &Filters { only: &[test], skip: &[] })
+    command.env("RPCRDMA_PEERS", "/run/peers").env("RPCRDMA_RPCBIND", "1");
+    filters::test(command, &Filters { only: &[*function], skip: &[] })
 }
 
 pub(crate) fn is_installed(program: &str) -> bool {

@@ -79,8 +79,8 @@ pub(crate) struct NotRun {
     elsewhere: BTreeMap<String, usize>,
 }
 
-/// Prefix of the reasons for tests that other steps and long jobs run: the variable that selects these tests.
-const ELSEWHERE: &str = "RPCRDMA_LAB";
+/// Prefixes of the reasons for tests that other steps and long jobs run: the variables that select these tests.
+const ELSEWHERE: [&str; 3] = ["RPCRDMA_LAB", "RPCRDMA_PEERS", "RPCRDMA_RPCBIND"];
 
 impl NotRun {
     /// Adds the records of a step. Returns true if a record is for the step itself.
@@ -88,7 +88,7 @@ impl NotRun {
         let mut is_step = false;
         for (what, why) in records.lines().filter_map(|line| line.split_once('\t')) {
             is_step |= what == step;
-            if why.starts_with(ELSEWHERE) {
+            if ELSEWHERE.iter().any(|variable| why.starts_with(variable)) {
                 *self.elsewhere.entry(why.to_owned()).or_default() += 1;
                 continue;
             }
@@ -202,7 +202,9 @@ mod tests {
     fn strict_mode_fails_on_tests_that_did_not_run() {
         let mut report = Report::default();
         report.add("fmt", Outcome::Passed, Duration::from_secs(61));
-        report.not_run.add("tests", "interop::b\tRPCRDMA_LAB is not set\n");
+        report
+            .not_run
+            .add("tests", "interop::b\tRPCRDMA_LAB is not set\npeers::c\tRPCRDMA_PEERS is not set\n");
         assert!(report.failures(true).is_empty(), "a test left to another step is not a failure");
         report.not_run.add("miri", "miri\tno nightly Rust\n");
         assert!(report.failures(false).is_empty());
