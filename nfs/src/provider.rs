@@ -25,7 +25,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Returns true unless the provider requires a feature that this build lacks.
+    /// Returns true unless the provider requires a feature that this build lacks. `Auto` works in any build.
     #[must_use]
     pub fn is_built(self) -> bool {
         self != Provider::Verbs || cfg!(feature = "verbs")
@@ -99,6 +99,8 @@ mod tests {
     #[cfg(not(feature = "verbs"))]
     #[tokio::test]
     async fn without_the_feature_verbs_is_refused_and_auto_is_iwarp() {
+        let built = [Provider::Iwarp, Provider::Verbs, Provider::Auto].map(Provider::is_built);
+        assert_eq!(built, [true, false, true]);
         let error = Provider::Verbs.bind("127.0.0.1:0", ServerOptions::default()).await.unwrap_err();
         assert!(error.to_string().contains("`verbs`"), "{error}");
         let error = Provider::Verbs.connect("127.0.0.1:1", ClientOptions::default()).await.unwrap_err();

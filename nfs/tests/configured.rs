@@ -316,11 +316,19 @@ fn a_check_rejects_a_provider_that_is_not_built_in() {
 #[test]
 fn json_output_includes_errors_of_the_configuration() {
     let place = Place::new(&["a"]);
-    let refused = place.nfs3d(&["--check-config", "--log-format", "json"]).output().unwrap();
-    let line: serde_json::Value = serde_json::from_str(text(&refused.stderr).trim_end()).unwrap();
-    let message = line["fields"]["message"].as_str().unwrap();
-    assert!(line["level"] == "ERROR" && message.contains("nfs3d.toml"), "{line}");
-    assert_eq!(refused.status.code(), Some(2));
+    let message = |arguments: &[&str]| {
+        let refused = place.nfs3d(arguments).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        let line: serde_json::Value = serde_json::from_str(text(&refused.stderr).trim_end()).unwrap();
+        assert_eq!(line["level"], "ERROR");
+        line["fields"]["message"].as_str().unwrap().to_owned()
+    };
+    // The file is missing.
+    let missing = message(&["--check-config", "--log-format", "json"]);
+    assert!(missing.contains("nfs3d.toml: No such file"), "{missing}");
+    place.configure("log-format = 'json'\nlistne = 'x'\n");
+    let unknown = message(&["--check-config"]);
+    assert!(unknown.contains("nfs3d.toml:4: ") && unknown.contains("listne"), "{unknown}");
 }
 
 #[tokio::test]
@@ -615,12 +623,14 @@ fn a_watchdog_with_a_timeout_of_zero_is_disabled() {
     let mut command = place.nfs3d(&["--listen", "127.0.0.1:0"]);
     command.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", "0").env_remove("WATCHDOG_PID");
     let daemon = Daemon::start(command);
-    daemon.signal(Signal::TERM);
-    for state in ["READY=1", "STOPPING=1"] {
+    let expect = |state| {
         let mut buffer = [0; 256];
         let length = manager.recv(&mut buffer).unwrap();
         assert_eq!(text(&buffer[..length]).trim_end(), state);
-    }
+    };
+    expect("READY=1");
+    daemon.signal(Signal::TERM);
+    expect("STOPPING=1");
     daemon.stop();
 }
 
@@ -699,10 +709,9 @@ fn request(address: &str, method: &str, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-#[tokio::test]
-async fn a_scrape_counts_known_traffic() {
+#[test]
+fn counters_and_gauges_are_zero_before_their_first_event() {
     let place = Place::new(&["a"]);
-    fs::write(place.path("a/file"), vec![7; 1 << 20]).unwrap();
     place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
     let daemon = place.start(&[]);
     let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
@@ -718,7 +727,16 @@ async fn a_scrape_counts_known_traffic() {
         "_replies_total{kind=\"success\"}",
     ];
     assert!(zeros.iter().all(|name| first.get(&format!("rpcrdma_server{name}")) == Some(&0.0)), "{first:?}");
-    assert!(!first.keys().any(|name| name.starts_with("rpcrdma_client")), "{first:?}");
+    daemon.stop();
+}
+
+#[tokio::test]
+async fn a_scrape_counts_known_traffic() {
+    let place = Place::new(&["a"]);
+    fs::write(place.path("a/file"), vec![7; 1 << 20]).unwrap();
+    place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
+    let daemon = place.start(&[]);
+    let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
     let address = daemon.url("rdma://").trim_start_matches("rdma://").to_owned();
     let client = rpcrdma_runtime::Client::connect(address.as_str()).await.unwrap();
     let mounted = rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&"/".into()).await.unwrap();
@@ -770,6 +788,8 @@ async fn a_scrape_counts_known_traffic() {
         assert!(Instant::now() < deadline, "the connection or its memory is still counted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    let last = fetch(&metrics, "/metrics").1;
+    assert!(!last.contains("rpcrdma_client"), "{last}");
     daemon.stop();
 }
 

@@ -125,7 +125,11 @@ fn joined(clients: Vec<Span>, servers: Vec<Span>, address: &str) -> Vec<Span> {
             assert_eq!(client.attribute(name), server.attribute(name), "{name}: {client:?} {server:?}");
         }
         assert_eq!(client.attribute("rpc.system"), "onc_rpc");
-        let name = if client.program() == 100_003 { "NFS_PROGRAM" } else { "MOUNT_PROGRAM" };
+        let name = match client.program() {
+            NFS => "NFS_PROGRAM",
+            MOUNT => "MOUNT_PROGRAM",
+            other => panic!("program {other}"),
+        };
         assert_eq!(client.attribute("onc_rpc.program.name"), name, "{client:?}");
         assert_eq!(client.address("peer"), address, "{client:?}");
         assert!(client.number("rpcrdma.inline_bytes") > 0, "{client:?}");

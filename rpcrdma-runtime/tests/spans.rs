@@ -210,6 +210,10 @@ async fn a_warning_explains_a_backward_reply_that_does_not_fit() {
     let of_call = ["program", "procedure", "bytes"].map(|name| attribute(&warning, name));
     assert_eq!(of_call, ["536870916", "1", "7032"]);
     assert!(warning.contains(&format!(" peer={address}")), "{warning}");
+    let text = log.text();
+    let of_ask = format!("onc_rpc.program.number={}", Ask::NUMBER);
+    let span = text.lines().find(|line| line.contains(&of_ask) && line.contains("otel.kind=\"client\""));
+    assert!(span.is_some_and(|span| attribute(span, "onc_rpc.program.name") == "ASK"), "{text}");
     serving.abort();
 }
 

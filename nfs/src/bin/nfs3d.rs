@@ -242,8 +242,8 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
         peers: peers.clone(),
         directories,
     };
-    tokio::spawn(running.handle_signals(signals, stop));
     systemd::notify(&[NotifyState::Ready]);
+    tokio::spawn(running.handle_signals(signals, stop));
     let ran = listening.server.peers(peers).services(services).run(stopped(&mut stopping)).await;
     for registration in registered {
         registration.remove().await?;

@@ -44,7 +44,7 @@ pub struct Nfs3dArguments {
     /// overrides options outside of tables.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Check options, addresses, directories, handle key and keytab, then exit
+    /// Check options, provider, addresses, directories, handle key and keytab, then exit
     #[arg(long)]
     pub check_config: bool,
     /// The address to listen on; port 0 selects a free port

@@ -6,11 +6,21 @@ pub(super) mod facade;
 
 use std::time::{Duration, Instant};
 
-pub(super) use self::facade::add;
 use self::facade::{duration, is_enabled};
 use crate::proto::program::{Procedure, Program};
 use crate::proto::rdma::TrafficCounts;
 use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcReply};
+
+/// The `kind` labels of counters of bytes.
+pub(super) const BYTE_KINDS: [&str; 4] = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
+
+/// Creates the counters of a metric with the value 0, so that the recorder exports them before their first
+/// event.
+pub(super) fn create_counters(metric: &'static str, kinds: &[&'static str]) {
+    if is_enabled() {
+        kinds.iter().for_each(|kind| facade::increment(metric, kind, 0));
+    }
+}
 
 /// Adds counts to the counters of a metric. The counters differ in the label `kind`.
 pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; N], counts: [u64; N]) {
@@ -24,25 +34,19 @@ pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; 
 
 pub(super) fn bytes(metric: &'static str, traffic: &TrafficCounts) {
     let TrafficCounts { call_bytes, reply_bytes, read_bytes, written_bytes, .. } = *traffic;
-    count(metric, BYTES, [call_bytes, reply_bytes, read_bytes, written_bytes]);
+    count(metric, BYTE_KINDS, [call_bytes, reply_bytes, read_bytes, written_bytes]);
 }
 
-/// The `kind` labels of counters of bytes.
-pub(super) const BYTES: [&str; 4] = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
-
-/// Creates the counters of a metric with the value 0, so that the recorder exports them before their first
-/// event.
-pub(super) fn create(metric: &'static str, kinds: &[&'static str]) {
+/// Adds a number to a gauge. If the gauge does not exist, creates it.
+pub(super) fn add(gauge: &'static str, number: f64) {
     if is_enabled() {
-        kinds.iter().for_each(|kind| facade::increment(metric, kind, 0));
+        facade::add(gauge, number);
     }
 }
 
 /// Adds bytes to the gauge of the memory for calls and replies, or subtracts them if `sign` is -1.
 pub(super) fn memory(bytes: u64, sign: f64) {
-    if is_enabled() {
-        add("rpcrdma_server_memory_bytes", sign * number(bytes));
-    }
+    add("rpcrdma_server_memory_bytes", sign * number(bytes));
 }
 
 pub(super) fn memory_max(bytes: u64) {

@@ -105,7 +105,7 @@ impl Server {
         if options.max_connections == 0 {
             return Err(ServeError::NoConnections);
         }
-        let (stats, peers) = (ServerStats::new(), PeerFilter::default());
+        let (stats, peers) = (ServerStats::with_metrics(), PeerFilter::default());
         Ok(Server { listeners: vec![first], services: Services::new(), stats, peers, options })
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, ValueEnum};
 use toml::de::{DeTable, DeValue};
 
 use super::{ExportOptions, Nfs3dArguments};
@@ -25,13 +25,22 @@ pub struct Nfs3dConfig {
 }
 
 impl Nfs3dConfig {
-    /// Returns the value of `--log-format` on a command line whose other options may be invalid. Without a
-    /// valid value, returns [`LogFormat::Text`].
+    /// Returns the log format for the error of [`Nfs3dConfig::read`]: the value of `--log-format`, or else of
+    /// `log-format` in the file of `--config`. If neither is valid, returns [`LogFormat::Text`]. The options
+    /// after an invalid one are ignored.
     #[must_use]
     pub fn log_format(line: &[OsString]) -> LogFormat {
-        let found = Nfs3dArguments::command().ignore_errors(true).try_get_matches_from(line);
-        let given = found.ok().and_then(|matches| matches.get_one("log_format").copied());
-        given.unwrap_or(LogFormat::Text)
+        let Some(given) = valid_start(line) else { return LogFormat::Text };
+        let of_line = given.get_one("log_format").copied().unwrap_or(LogFormat::Text);
+        if given.value_source("log_format") == Some(ValueSource::CommandLine) {
+            return of_line;
+        }
+        let text = given.get_one::<PathBuf>("config").and_then(|path| fs::read_to_string(path).ok());
+        let of_file = text.as_deref().and_then(|text| {
+            let table = DeTable::parse(text).ok()?;
+            LogFormat::from_str(table.get_ref().get("log-format")?.get_ref().as_str()?, false).ok()
+        });
+        of_file.unwrap_or(of_line)
     }
 
     /// Reads the command line, which begins with the program's name, and the file of `--config`.
@@ -41,10 +50,9 @@ impl Nfs3dConfig {
     /// directory is given. For an invalid entry of the file, the message contains the line and, if known, the
     /// option.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
-        // Finds the file even if other arguments are invalid. The parser below reports invalid arguments.
-        let found = Nfs3dArguments::command().ignore_errors(true).try_get_matches_from(line);
+        // The parser below reports invalid arguments.
         let named =
-            found.ok().and_then(|matches| Some((matches.get_one::<PathBuf>("config")?.clone(), matches)));
+            valid_start(line).and_then(|given| Some((given.get_one::<PathBuf>("config")?.clone(), given)));
         let Some((path, given)) = named else {
             let server = <Nfs3dArguments as clap::Parser>::try_parse_from(line)?;
             return Nfs3dConfig::of(server, Vec::new());
@@ -106,6 +114,11 @@ impl Nfs3dConfig {
         }
         Ok(Nfs3dConfig { server, exports })
     }
+}
+
+/// Parses a command line up to its first invalid argument.
+fn valid_start(line: &[OsString]) -> Option<ArgMatches> {
+    Nfs3dArguments::command().ignore_errors(true).try_get_matches_from(line).ok()
 }
 
 struct File<'a> {

@@ -35,7 +35,7 @@ pub(super) fn increment(metric: &'static str, kind: &'static str, number: u64) {
     counter!(metric, "kind" => kind).increment(number);
 }
 
-pub(in crate::shell) fn add(metric: &'static str, number: f64) {
+pub(super) fn add(metric: &'static str, number: f64) {
     gauge!(metric).increment(number);
 }
 

@@ -8,7 +8,7 @@ pub(super) fn is_enabled() -> bool {
 
 pub(super) fn increment(_: &'static str, _: &'static str, _: u64) {}
 
-pub(in crate::shell) fn add(_: &'static str, _: f64) {}
+pub(super) fn add(_: &'static str, _: f64) {}
 
 pub(super) fn set(_: &'static str, _: f64) {}
 

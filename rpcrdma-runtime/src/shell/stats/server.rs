@@ -79,13 +79,13 @@ struct Counts {
 }
 
 impl ServerStats {
-    /// Also creates the server's metrics.
-    pub(in super::super) fn new() -> Self {
-        metrics::create("rpcrdma_server_connections_total", &ConnectionCounts::NAMES);
-        metrics::create("rpcrdma_server_replies_total", &RpcCounts::NAMES);
-        metrics::create("rpcrdma_server_duplicates_total", &DuplicateCounts::NAMES);
-        metrics::create("rpcrdma_server_bytes_total", &metrics::BYTES);
-        metrics::create("rpcrdma_server_refusals_total", &Refusals::NAMES);
+    /// Creates the counts, and exports the server's metrics with the value 0.
+    pub(in super::super) fn with_metrics() -> Self {
+        metrics::create_counters("rpcrdma_server_connections_total", &ConnectionCounts::NAMES);
+        metrics::create_counters("rpcrdma_server_replies_total", &RpcCounts::NAMES);
+        metrics::create_counters("rpcrdma_server_duplicates_total", &DuplicateCounts::NAMES);
+        metrics::create_counters("rpcrdma_server_bytes_total", &metrics::BYTE_KINDS);
+        metrics::create_counters("rpcrdma_server_refusals_total", &Refusals::NAMES);
         for gauge in ["rpcrdma_server_connections", "rpcrdma_server_credits", "rpcrdma_server_memory_bytes"] {
             metrics::add(gauge, 0.0);
         }
