@@ -276,8 +276,10 @@ fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
         found.push(OutputKind::NoPackage.at(Span::NOWHERE));
     }
     let derives = options.derives.iter().filter_map(|derive| Some(emit::Known::named(derive)?.name()));
-    if let Some(name) = derives.chain(["rpcrdma-runtime"]).find(|name| *name == package.replace('_', "-")) {
-        found.push(OutputKind::DependencyName { name: name.to_owned() }.at(Span::NOWHERE));
+    let mut dependencies = derives.chain(["rpcrdma-runtime"]);
+    if let Some(dependency) = dependencies.find(|name| *name == package.replace('_', "-")) {
+        let (name, dependency) = (package.clone(), dependency.to_owned());
+        found.push(OutputKind::DependencyName { name, dependency }.at(Span::NOWHERE));
     }
     if let Manifest::Alone { runtime: Some(path) } = manifest
         && (path.contains(['\'', '\n']) || path.contains(char::is_control))

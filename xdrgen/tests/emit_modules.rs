@@ -191,6 +191,19 @@ fn a_manifest_has_the_path_of_the_runtime() {
 }
 
 #[test]
+fn a_crate_has_another_name_than_its_dependencies() {
+    let is_rejected = |name: &str, derives: &[&str]| {
+        let mut options = Options::package(name, "Where things are");
+        options.derives = derives.iter().map(ToString::to_string).collect();
+        let generated = rpcrdma_xdrgen::generate(&Sources::default(), &options);
+        generated.diagnostics.iter().any(|diagnostic| diagnostic.code() == "X402")
+    };
+    assert!(is_rejected("rpcrdma-runtime", &[]) && is_rejected("rpcrdma_runtime", &[]));
+    assert!(is_rejected("serde", &["arbitrary", "serde"]) && is_rejected("arbitrary", &["arbitrary"]));
+    assert!(!is_rejected("serde", &["arbitrary"]) && !is_rejected("rpcrdma", &[]));
+}
+
+#[test]
 fn derives_receive_bounds() {
     let mut options = Options::module("a");
     options.derives = vec!["serde".to_owned(), "arbitrary".to_owned(), "::zerocopy::Immutable".to_owned()];

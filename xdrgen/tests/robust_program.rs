@@ -30,8 +30,9 @@ impl Numbers {
 fn documents(extension: &str) -> Vec<Vec<u8>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders: Vec<PathBuf> = vec![here.join("../specs"), here.join("tests")];
-    if let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from) {
-        folders.extend([corpus.join("rfc"), corpus.join("x")]);
+    match std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from) {
+        Some(corpus) => folders.extend([corpus.join("rfc"), corpus.join("x")]),
+        None => not_run::not_run("XDRGEN_CORPUS is not set: no published documents"),
     }
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder of documents"));
     let mut files: Vec<PathBuf> = entries

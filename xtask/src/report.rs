@@ -79,7 +79,7 @@ pub(crate) struct NotRun {
     elsewhere: BTreeMap<String, usize>,
 }
 
-/// Prefixes of the reasons for tests that other steps and long jobs run: the variables that select these tests.
+/// Prefixes of the reasons for tests that other steps and long jobs run: the variables that select the tests.
 const ELSEWHERE: [&str; 3] = ["RPCRDMA_LAB", "RPCRDMA_PEERS", "RPCRDMA_RPCBIND"];
 
 impl NotRun {

@@ -48,9 +48,9 @@ kinds! {
         .help("a path is written `name::of::Type`");
     /// invalid name or title of a package
     ///
-    /// A name begins with a letter and consists of letters, digits, `-` and `_`. It differs from the names of
-    /// the packages that the generated crate depends on, such as `rpcrdma-runtime`. A title is one line
-    /// without `"` or `\`. The directory in `--runtime-path` is one line without apostrophes.
+    /// A name begins with a letter and consists of letters, digits, `-` and `_`. A name must differ from
+    /// those of the packages on which the generated crate depends, such as `rpcrdma-runtime`. A title is one
+    /// line without `"` or `\`. The directory in `--runtime-path` is one line without apostrophes.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate 9p --output 9p
@@ -65,7 +65,8 @@ kinds! {
     X402 Error NoPackage => text("invalid package name")
         .help("a package name begins with a letter and consists of letters, digits, `-` and `_`");
     /// The name of a package that the generated crate depends on.
-    X402 Error DependencyName { name: String } => text(format!("the generated crate depends on `{name}`"))
+    X402 Error DependencyName { name: String, dependency: String } =>
+        text(format!("invalid package name `{name}`: the generated crate depends on `{dependency}`"))
         .help("choose another name for the generated crate");
     /// A directory that cannot be written as a TOML string.
     X402 Error NoDirectory => text("invalid runtime directory for a manifest");

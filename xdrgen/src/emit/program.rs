@@ -11,6 +11,7 @@ use super::docs::{self, Lines};
 use super::types::alias;
 use super::{Emitter, Place};
 use crate::ir::{Binding, Procedure, Program, ReplyBounds, Sum, Type, Version};
+use crate::namespace::last;
 use crate::sizes::messages as sizes;
 
 /// Maximum number of procedures in a dispatcher that is short enough for Clippy.
@@ -319,7 +320,7 @@ fn marker(program: &Program, version: &Version, code: &mut Code) {
         constant("NUMBER: u32", program.number, code);
         constant("VERSION: u32", version.number, code);
         constant("NAME: &'static str", format_args!("{:?}", version.name), code);
-        constant("PROGRAM_NAME: &'static str", format_args!("{:?}", program.name), code);
+        constant("PROGRAM_NAME: &'static str", format_args!("{:?}", last(&program.name)), code);
         let pairs = version.procedures.iter().map(|one| format!("({}, {:?})", one.number, one.name));
         slice("PROCEDURES: &'static [(u32, &'static str)]", pairs, code);
     });

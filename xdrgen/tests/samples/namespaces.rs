@@ -22,5 +22,6 @@ fn names_are_those_of_their_namespaces() {
     assert_eq!(from_slice::<b::Both>(&to_bytes(&both).unwrap()).unwrap(), both);
     assert_eq!((a::LIMIT, b::LIMIT), (2, 3));
     assert_eq!((a::store_v1::StoreV1::NUMBER, b::store_v1::StoreV1::NUMBER), (300, 301));
+    assert_eq!(a::store_v1::StoreV1::PROGRAM_NAME, "STORE");
     assert_eq!(<b::store_v1::proc::Find as Procedure>::NUMBER, 1);
 }
