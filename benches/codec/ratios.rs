@@ -36,7 +36,7 @@ const GOALS: [(&str, Option<Goal>); 14] = [
     ("READDIRPLUS of 100 encode, fresh", Some(Ratio(2.0))),
 ];
 
-/// Prints the results of this run, and why other implementations were not measured.
+/// Prints the results of this run, and the implementations that were not measured, with the reasons.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
     println!("\nMedians in nanoseconds; `x` is the best of the other implementations divided by ours");

@@ -102,7 +102,7 @@ impl GssMechanism for Krb5Server {
     }
 }
 
-/// Returns the user of this machine for a principal, by the rules of `auth_to_local` in `krb5.conf`. Returns
+/// Returns the user of this machine for a principal, by the `auth_to_local` rules in `krb5.conf`. Returns
 /// `None` if no rule applies. By default, the user is the principal without its realm if the principal has
 /// one component and belongs to the default realm.
 #[must_use]

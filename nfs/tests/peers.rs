@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const LEN: usize = 5_000_003;
 
-/// Returns a directory for this test, or `None` if the test cannot run.
+/// Creates a directory with files for a test. Returns `None` if the test cannot run.
 fn scratch(name: &str) -> Option<PathBuf> {
     let Some(directory) = std::env::var_os("RPCRDMA_PEERS") else {
         not_run::not_run("RPCRDMA_PEERS is not set");

@@ -570,7 +570,7 @@ async fn callers_from_other_networks_are_rejected() {
         let (code, message) = fails(&refused);
         assert!(code == 3 && message.starts_with("nfs3: "), "{code}: {message}");
     }
-    // The server closes the connection before it reads a call.
+    // The server closes the connection before the MPA handshake.
     assert!(Client::connect(daemon.url.trim_start_matches("rdma://")).await.is_err());
     daemon.stop(Signal::TERM);
     // nfs3 calls from an unprivileged port.

@@ -1,9 +1,9 @@
 //! `siege`: attacks a real `nfs3d` while an honest client uses it.
 //!
-//! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. Other attacks are tests of
-//! `rpcrdma-nfs`: `privileges`, `reluctant` and `programs`. Slow storage needs a special file system, so it
-//! is tested in `nfs/tests/slow_storage.rs`. Owners with an IPv6 prefix need addresses with that prefix, so
-//! they are tested in `shell/slots.rs`, `shell/rdma/tests.rs` and `proto/owner.rs` of the runtime.
+//! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. SECURITY.md lists
+//! the tests of other attacks. Slow storage needs a special file system, so it is tested in
+//! `nfs/tests/slow_storage.rs`. Owners with an IPv6 prefix need addresses with that prefix, so they are
+//! tested in `shell/slots.rs`, `shell/rdma/tests.rs` and `proto/owner.rs` of the runtime.
 
 #![allow(clippy::print_stdout, reason = "the output of a program")]
 

@@ -1,5 +1,6 @@
-//! Messages of Linux decode and encode to the same bytes, from the transport header down to NFS. Messages
-//! truncated at any length are rejected.
+//! Decodes messages of Linux's client and server, from the transport header down to NFS. The RPC messages
+//! encode to the same bytes. Messages truncated at any length are rejected. The tests skip calls whose data
+//! is in a Read chunk, and replies in a Reply chunk.
 
 use bytes::Bytes;
 use rpcrdma_nfs3::nfs_v3::proc;

@@ -219,7 +219,7 @@ fn constants_name_one_another_in_any_order_and_number() {
 fn an_undefined_macro_may_be_defined_again() {
     finds("#define N 3\n#undef N\n#define N 9\nstruct a { int x[N]; };\n", &[], &[]);
     finds("#define N 3\n#define N 9\n", &["X201 2:9"], &[]);
-    // After `#undef` the name is undefined.
+    // A name cannot be used after its `#undef`, unless it is defined again.
     finds("#define N 3\n#undef N /* why */\nstruct a { int x[N]; };\n", &["X202 3:18"], &[]);
     // Each use has the same value as in C.
     let text = "#define N 3\nstruct a { int x[N]; };\n#define M N\n#undef N\n#define N 9\n\

@@ -66,7 +66,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     let fields: Vec<_> =
         fields.iter().map(|field| (field.name.as_str(), field.docs.comments.len())).collect();
     assert_eq!(fields, [("x", 1), ("y", 0), ("z", 0)]);
-    // The result is the same without marks.
+    // The result is the same without `///` marks.
     let indented: String = text.lines().map(|line| format!("   {line}\n")).collect();
     let mut sources = Sources::default();
     sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));

@@ -1,4 +1,5 @@
-//! Names that documents use but do not define: common typedefs, names of RPC, macros, `-D` and `--extern`.
+//! Names that documents use without an XDR definition: common typedefs, RPC names such as `opaque_auth`,
+//! macros, and names from `-D` and `--extern`.
 
 use rpcrdma_xdrgen::diag::render;
 use rpcrdma_xdrgen::ir::{Body, Module, Scalar, Type};

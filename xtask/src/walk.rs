@@ -86,9 +86,9 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     cargo::report(&found)
 }
 
-/// Returns the complete environment of a command. Its search path has only the installed programs, Rust, the
-/// linker and the system's tools. Its home directory is new, but the directories of cargo and rustup are
-/// shared.
+/// Returns the complete environment of a command. Its search path contains only the directories of the
+/// programs that the walk installs, of Rust, of the linker and of the system's tools. Its home directory is
+/// new, but the directories of cargo and rustup are shared.
 fn environment(root: &Path, home: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let cargo = env::var_os("CARGO").ok_or("run this as `cargo xtask`")?;
     let rust = Path::new(&cargo).parent().ok_or("the path of cargo has no directory")?;

@@ -79,9 +79,9 @@ impl CallContext {
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
     /// reserved before the handler runs. Calls of up to 16 KiB, with their chunks, are counted together. For
-    /// such a call that did not wait for memory, the result is `None` if `bytes` is at most 16 KiB. Otherwise
-    /// each call to this method reserves separately, and the result must be held while the memory is used.
-    /// Over TCP, a reply without a reservation counts once it is produced.
+    /// such a call that did not wait for memory, the result is `None` if `bytes` is at most 16 KiB. For more
+    /// bytes, each invocation of this method reserves separately for such a call, and the result must be held
+    /// while the memory is used. Over TCP, a reply without a reservation counts once it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {
             Some(memory) => memory.clone(),

@@ -295,7 +295,8 @@ impl Run {
         moved
     }
 
-    /// Settles the connection and the session. If the connection ends, sets `began` to the time of its end.
+    /// Exchanges actions and completions of the connection until none are left, and processes the session's
+    /// events. If the connection ends, sets `began` to the time of its end.
     fn settle(&mut self, now: Time) {
         if let Some(pair) = self.session.requester_mut() {
             pair.settle();

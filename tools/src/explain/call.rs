@@ -118,7 +118,7 @@ pub struct Reply {
     pub lists: ChunkLists,
     /// The handle that the reply invalidated, if any.
     pub invalidated: Option<u32>,
-    /// The result.
+    /// The status.
     pub status: Status,
     /// The abbreviated results or a decoding error. `None` if the reply has no results or the call was
     /// rejected. Also `None` if the procedure is unknown, the credential is not AUTH_NONE or AUTH_SYS, or the
@@ -126,10 +126,10 @@ pub struct Reply {
     pub results: Option<String>,
 }
 
-/// The result of a reply.
+/// The status of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Status {
-    /// The result could not be decoded.
+    /// The reply could not be decoded.
     #[default]
     Unknown,
     /// Results follow.

@@ -416,7 +416,7 @@ fn keep(kept: &mut usize, call: &mut Call, place: Option<(Chunk, u64)>, data: &[
     }
 }
 
-/// Returns the result of a reply, given the first bytes of its RPC message.
+/// Returns the status of a reply, given the first bytes of its RPC message.
 fn status(procedure: Option<CalledProcedure>, xid: u32, message: &[u8]) -> Status {
     let mut reader = Reader::from_slice(message);
     match decode_rpc_reply(&mut reader, xid) {

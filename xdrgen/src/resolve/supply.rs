@@ -69,7 +69,7 @@ struct Supplier<'a> {
 impl Supplier<'_> {
     fn document(&mut self, document: &mut Specification, types: bool) {
         let mut next = 0;
-        // The added definitions also use names.
+        // Added definitions may use missing names too, so the loop continues until it adds no definition.
         while next < document.definitions.len() {
             let mut uses = Uses::beyond(&self.defined);
             for definition in document.definitions.get(next..).unwrap_or_default() {

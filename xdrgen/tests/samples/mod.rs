@@ -36,8 +36,8 @@ pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     text
 }
 
-/// Returns an expression for a value of a type (`None` for an alias), and the number of arms or members
-/// that it selects from.
+/// Returns an expression for a value of a type (`None` for an alias), and the number of alternatives from
+/// which the expression selects: members of an enum, or discriminants of a union.
 fn value(module: &Module, ty: &TypeDef) -> (Option<String>, usize) {
     let name = &ty.ident;
     let (value, choices) = match &ty.body {

@@ -1,4 +1,4 @@
-//! The archive: static programs and the files installed with them.
+//! The archive: statically linked programs and the files installed with them.
 
 use std::env;
 use std::fs;

@@ -1,5 +1,5 @@
-//! `cargo xtask dist` and `cargo xtask release`: the archive of static programs, and the checks before a
-//! release.
+//! `cargo xtask dist` and `cargo xtask release`: the archive of statically linked programs, and the checks
+//! before a release.
 #![allow(clippy::print_stdout, reason = "the output of a program")]
 
 mod archive;

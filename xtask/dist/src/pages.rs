@@ -50,7 +50,7 @@ pub(crate) fn programs() -> impl Iterator<Item = &'static Program> {
 /// The directory of man pages, relative to the archive's top directory.
 pub(crate) const MAN: &str = "share/man/man1";
 
-/// The directory of completions of each shell, relative to the archive's top directory.
+/// The completion directory of each shell, relative to the archive's top directory.
 pub(crate) const COMPLETIONS: &[(Shell, &str)] = &[
     (Shell::Bash, "share/bash-completion/completions"),
     (Shell::Zsh, "share/zsh/site-functions"),

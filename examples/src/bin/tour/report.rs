@@ -1,4 +1,4 @@
-//! The table of calls.
+//! The table of calls that the tour prints, and the checks of these calls.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

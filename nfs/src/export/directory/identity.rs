@@ -157,7 +157,8 @@ impl ThreadIdentity<'_> {
     /// Runs a closure as the server, for rights that the protocol grants and the system does not.
     ///
     /// # Errors
-    /// The error of the closure; [`NfsError::JukeBox`] if the thread cannot switch back to the caller.
+    /// The error of the closure, or [`NfsError::JukeBox`] if the thread cannot switch to root or back to the
+    /// caller.
     pub(super) fn as_server<T>(&self, what: impl FnOnce() -> Result<T, NfsError>) -> Result<T, NfsError> {
         if self.switched.is_none() {
             return what();

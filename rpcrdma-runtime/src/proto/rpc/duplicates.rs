@@ -23,11 +23,11 @@ use crate::xdr::{Item, Message};
 
 /// The limits of a duplicate-request cache.
 ///
-/// All owners share these limits fairly: when the cache is full, the [`Owner`](crate::proto::owner::Owner)
-/// with the largest share loses a reply. An owner that makes many calls thus evicts its own replies and not
-/// the replies of others. Running calls are never evicted. Owners with slow calls can therefore use up
-/// [`DuplicateLimits::max_entries`] and [`DuplicateLimits::max_running`], and new calls of others are then
-/// not cached.
+/// Owners share the room for cached replies fairly: when the cache is full, the
+/// [`Owner`](crate::proto::owner::Owner) with the largest share loses a reply. An owner that makes many calls
+/// thus evicts its own replies and not the replies of others. Running calls are never evicted. Owners with
+/// slow calls can therefore use up [`DuplicateLimits::max_entries`] and [`DuplicateLimits::max_running`], and
+/// new calls of others are then not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). At the limit, a new call evicts

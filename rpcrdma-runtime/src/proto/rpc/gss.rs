@@ -158,7 +158,7 @@ impl GssError {
     /// GSS_S_FAILURE: see the minor status.
     pub const FAILURE: GssError = GssError::new(0x000d_0000, 0);
 
-    /// Returns an error without a text.
+    /// Returns an error without [`GssError::text`].
     #[must_use]
     pub const fn new(major: u32, minor: u32) -> Self {
         GssError { major, minor, text: None }

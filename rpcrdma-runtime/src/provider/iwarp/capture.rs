@@ -47,8 +47,8 @@ pub struct CaptureError {
 
 impl Capture {
     /// Returns the capture file, or `None` if nothing is captured. The first call creates the file that the
-    /// environment names. Listening and connecting also call this method; call it earlier to detect errors
-    /// earlier.
+    /// environment names. The provider calls this method when it listens or connects. To detect errors
+    /// earlier, call the method first.
     ///
     /// # Errors
     /// [`CaptureError`].

@@ -33,8 +33,8 @@ const FREE: u64 = 8;
 /// the calls of the owner that uses the most memory wait first. Calls and replies of up to 16 KiB count, but
 /// wait only if their owner has used up its share and its guaranteed 256 KiB. The guarantee is 16 KiB once
 /// the budget is exceeded by a quarter. An owner that uses more than a sixteenth of the budget leaves an
-/// eighth free for lighter owners. A call that holds memory and needs more memory also waits. Exception: one
-/// such call at a time may exceed the budget, by at most a quarter.
+/// eighth free for owners that use at most a sixteenth. A call that holds memory and needs more memory also
+/// waits. Exception: one such call at a time may exceed the budget, by at most a quarter.
 ///
 /// Calls that wait over RPC-over-RDMA do not count. Their limits are an eighth of the budget for all owners,
 /// and 64 KiB for each owner. If a further call must wait while both limits are exceeded, the server closes

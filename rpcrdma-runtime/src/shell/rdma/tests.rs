@@ -283,7 +283,7 @@ async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
     let held: u64 = unread.iter().map(|connection| connection.output().0).sum();
     let half = memory.max() / 2;
     assert!((half / 3..=half).contains(&held), "{held} bytes of replies");
-    // Each connection may exceed the share by one call.
+    // Each connection may exceed the owner's share by one call.
     assert!((half - (1 << 20)..=half + (1 << 20)).contains(&memory.used()), "{held} bytes, and {memory:?}");
     let other = UnreadConnection::from(2);
     other.serve(&serving, None);

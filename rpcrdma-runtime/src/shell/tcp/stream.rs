@@ -94,7 +94,7 @@ impl Incoming {
         self.records.announced(&mut self.input).map_err(io::Error::other)
     }
 
-    /// Raises the limit of a record to `max` octets if the limit is lower.
+    /// Raises the maximum length of a record to `max` octets, unless the current maximum is higher.
     pub(super) fn admit(&mut self, max: usize) {
         self.records.admit(max);
     }

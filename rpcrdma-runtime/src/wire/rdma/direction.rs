@@ -16,10 +16,10 @@ pub enum Direction {
 const SEGMENT: usize = 16;
 const READ_SEGMENT: usize = 20;
 
-/// Determines the direction of a message on a connection where both peers send calls. Uses the RPC message
-/// after the header. An RDMA_ERROR is always a reply, and an RDMA_NOMSG with a Position-Zero Read chunk is a
-/// call. Returns `None` if the direction is unknown: an unsupported version, an invalid header, an obsolete
-/// type, or a message without a call or a reply.
+/// Determines the direction of a message on a connection where both peers send calls. An RDMA_MSG has the
+/// direction of the RPC message after its transport header. An RDMA_ERROR is always a reply, and an
+/// RDMA_NOMSG with a Position-Zero Read chunk is a call. Returns `None` if the direction is unknown: an
+/// unsupported version, an invalid header, an obsolete type, or a message without a call or a reply.
 #[must_use]
 pub fn direction(message: &[u8]) -> Option<Direction> {
     let mut reader = Reader::from_slice(message);
