@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::cargo;
 use crate::child::print;
-use crate::ledger::{self, Entry, INTEROP, Ledger};
+use crate::ledger::{self, BENCHMARKS, Entry, INTEROP, Ledger};
 
 /// Options of `cargo xtask evidence`.
 #[derive(clap::Args)]
@@ -21,7 +21,6 @@ pub(crate) struct Options {
     benches: Vec<String>,
 }
 
-const BENCHMARKS: &str = "docs/benchmarks.md";
 const ERRATA: &str = "docs/errata.md";
 
 struct Bench {
@@ -73,7 +72,7 @@ const MATRIX: &[[&str; 5]] = &[
         "user-space iWARP, siw, TCP",
         "krb5, krb5i, krb5p; lost and expired contexts",
     ],
-    ["libnfs", "libnfs", "nfs3d", "TCP", "nfs-ls, nfs-cat, nfs-cp; the empty path"],
+    ["libnfs", "libnfs", "nfs3d", "TCP", "nfs-ls, nfs-cat, nfs-cp; the empty path; rpcbind"],
     ["ganesha", "nfs3", "NFS-Ganesha", "TCP", "ls, get, put --verify"],
 ];
 

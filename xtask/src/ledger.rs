@@ -11,15 +11,16 @@ use std::time::Duration;
 use crate::child::print;
 
 const FILE: &str = "docs/ledger.tsv";
-/// The document that `evidence` writes from the ledger after each job.
+/// The documents that `evidence` writes.
 pub(crate) const INTEROP: &str = "docs/interop.md";
+pub(crate) const BENCHMARKS: &str = "docs/benchmarks.md";
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
-    /// The abbreviated commit, with `+` if files other than the ledger had uncommitted changes.
+    /// The abbreviated commit, with `+` if files that no job writes had uncommitted changes.
     pub(crate) revision: String,
     pub(crate) job: String,
     pub(crate) passed: bool,
@@ -143,7 +144,7 @@ fn append(root: &Path, entry: &Entry) -> Result<(), String> {
 fn revision(root: &Path) -> String {
     let git = |arguments: &[&str]| output(root, "git", arguments);
     let Ok(mut revision) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
-    let written_by_jobs = [FILE, INTEROP].map(|file| format!(":!{file}"));
+    let written_by_jobs = [FILE, INTEROP, BENCHMARKS].map(|file| format!(":!{file}"));
     let status =
         ["status", "--porcelain", "--", "."].into_iter().chain(written_by_jobs.iter().map(String::as_str));
     let changes = git(&status.collect::<Vec<_>>());

@@ -1,8 +1,9 @@
-//! The tests against other implementations of NFSv3 (`nfs/tests/peers.rs`), as long jobs.
+//! The tests against other implementations of NFSv3 (`nfs/tests/peers.rs`) and rpcbind
+//! (`tests/tests/rpcbind.rs`), as long jobs.
 
-use std::env;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 use crate::cargo;
 use crate::filters::{self, Filters};
@@ -55,8 +56,14 @@ fn run_test(root: &Path, [package, test, function]: &Test) -> Result<(), String>
     let mut command = Command::new("unshare");
     command.args(NAMESPACES).args(["sh", "-c", SETUP, "sh"]);
     command.arg(inner.get_program()).args(inner.get_args()).arg("--offline").current_dir(root);
-    command.env("RPCRDMA_PEERS", "/run/peers").env("RPCRDMA_RPCBIND", "1");
-    filters::test(command, &Filters { only: &[*function], skip: &[] })
+    let records = cargo::scratch(root)?.join("not-run-peers");
+    let _ = fs::remove_file(&records);
+    command.env("RPCRDMA_PEERS", "/run/peers").env("RPCRDMA_RPCBIND", "1").env(not_run::FILE, &records);
+    filters::test(command, &Filters { only: &[*function], skip: &[] })?;
+    match fs::read_to_string(&records) {
+        Ok(skipped) => Err(format!("a test did not run: {}", skipped.trim_end())),
+        Err(_) => Ok(()),
+    }
 }
 
 pub(crate) fn is_installed(program: &str) -> bool {
