@@ -329,6 +329,10 @@ fn json_output_includes_errors_of_the_configuration() {
     place.configure("log-format = 'json'\nlistne = 'x'\n");
     let unknown = message(&["--check-config"]);
     assert!(unknown.contains("nfs3d.toml:4: ") && unknown.contains("listne"), "{unknown}");
+    place.configure("log-format = 'json'\nlisten =\n");
+    assert!(message(&["--check-config"]).contains("nfs3d.toml:4: "));
+    let refused = place.nfs3d(&["--log-format", "text"]).output().unwrap();
+    assert!(text(&refused.stderr).starts_with("nfs3d: "), "{refused:?}");
 }
 
 #[tokio::test]
@@ -628,8 +632,9 @@ fn a_watchdog_with_a_timeout_of_zero_is_disabled() {
         let length = manager.recv(&mut buffer).unwrap();
         assert_eq!(text(&buffer[..length]).trim_end(), state);
     };
-    expect("READY=1");
+    // The signal may arrive before the server is ready.
     daemon.signal(Signal::TERM);
+    expect("READY=1");
     expect("STOPPING=1");
     daemon.stop();
 }

@@ -155,7 +155,8 @@ impl Listening {
         urls.collect::<Vec<_>>().join(" and ")
     }
 
-    /// Returns the networks of this machine: loopback, and the bound addresses except 0.0.0.0 and [::].
+    /// Returns the networks of this machine: loopback, and the bound addresses except `0.0.0.0`
+    /// and `::`.
     fn this_machine(&self) -> Vec<IpNet> {
         let own = self.addresses.iter().map(|(_, at)| at.ip()).filter(|ip| !ip.is_unspecified());
         let v4 = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);

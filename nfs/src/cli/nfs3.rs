@@ -33,8 +33,8 @@ pub struct Nfs3Arguments {
     /// Print JSON objects, one per line
     #[arg(long, global = true)]
     pub json: bool,
-    /// The format of warnings and of the log on standard error. In JSON, each span is logged when it ends;
-    /// RUST_LOG=rpcrdma_runtime::calls=debug logs one span per call
+    /// The format of warnings, errors and the log on standard error. In JSON, each span is logged when it
+    /// ends; RUST_LOG=rpcrdma_runtime::calls=debug logs one span per call
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     /// The command.

@@ -75,8 +75,8 @@ pub struct Nfs3dArguments {
     /// Maximum time to wait for running calls when the server stops
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub stop_timeout: Duration,
-    /// The format of warnings and of the log on standard error. In JSON, each span is logged when it ends;
-    /// RUST_LOG=rpcrdma_runtime::calls=debug logs one span per call
+    /// The format of warnings, errors and the log on standard error. In JSON, each span is logged when it
+    /// ends; RUST_LOG=rpcrdma_runtime::calls=debug logs one span per call
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     /// Register NFS and MOUNT with rpcbind, under the netid rdma or rdma6, and with --tcp also under tcp or

@@ -26,21 +26,20 @@ pub struct Nfs3dConfig {
 
 impl Nfs3dConfig {
     /// Returns the log format for the error of [`Nfs3dConfig::read`]: the value of `--log-format`, or else of
-    /// `log-format` in the file of `--config`. If neither is valid, returns [`LogFormat::Text`]. The options
-    /// after an invalid one are ignored.
+    /// `log-format` in the file of `--config`. If neither is valid, returns [`LogFormat::Text`]. Options
+    /// after an invalid option are ignored.
     #[must_use]
     pub fn log_format(line: &[OsString]) -> LogFormat {
         let Some(given) = valid_start(line) else { return LogFormat::Text };
-        let of_line = given.get_one("log_format").copied().unwrap_or(LogFormat::Text);
         if given.value_source("log_format") == Some(ValueSource::CommandLine) {
-            return of_line;
+            return given.get_one("log_format").copied().unwrap_or(LogFormat::Text);
         }
-        let text = given.get_one::<PathBuf>("config").and_then(|path| fs::read_to_string(path).ok());
-        let of_file = text.as_deref().and_then(|text| {
-            let table = DeTable::parse(text).ok()?;
-            LogFormat::from_str(table.get_ref().get("log-format")?.get_ref().as_str()?, false).ok()
-        });
-        of_file.unwrap_or(of_line)
+        let file = given.get_one::<PathBuf>("config").filter(|path| path.is_file());
+        let text = file.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        // The file may have errors.
+        let (table, _) = DeTable::parse_recoverable(&text);
+        let of_file = table.get_ref().get("log-format").and_then(|value| value.get_ref().as_str());
+        of_file.and_then(|name| LogFormat::from_str(name, false).ok()).unwrap_or(LogFormat::Text)
     }
 
     /// Reads the command line, which begins with the program's name, and the file of `--config`.
