@@ -191,7 +191,7 @@ fn a_manifest_has_the_path_of_the_runtime() {
 }
 
 #[test]
-fn a_crate_has_another_name_than_its_dependencies() {
+fn a_crate_cannot_have_the_name_of_a_dependency() {
     let is_rejected = |name: &str, derives: &[&str]| {
         let mut options = Options::package(name, "Where things are");
         options.derives = derives.iter().map(ToString::to_string).collect();

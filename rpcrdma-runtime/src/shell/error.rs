@@ -17,7 +17,7 @@ use crate::xdr::{self, Size};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallTarget {
-    /// The name of the program's version.
+    /// The name of the program's version (`Program::NAME`).
     pub program: &'static str,
     /// The name of the procedure.
     pub procedure: &'static str,

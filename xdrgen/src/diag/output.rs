@@ -48,9 +48,9 @@ kinds! {
         .help("a path is written `name::of::Type`");
     /// invalid name or title of a package
     ///
-    /// A name begins with a letter and consists of letters, digits, `-` and `_`. A name must differ from
-    /// those of the packages on which the generated crate depends, such as `rpcrdma-runtime`. A title is one
-    /// line without `"` or `\`. The directory in `--runtime-path` is one line without apostrophes.
+    /// A name begins with a letter and consists of letters, digits, `-` and `_`. A name must not be the
+    /// name of a package on which the generated crate depends, such as `rpcrdma-runtime`. A title is one line
+    /// without `"` or `\`. The directory in `--runtime-path` is one line without apostrophes.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate 9p --output 9p

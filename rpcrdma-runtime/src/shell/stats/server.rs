@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::metrics;
+use super::super::metrics::{self, Gauged};
 use super::Atomics;
 use crate::proto::counts::counts;
 use crate::proto::rdma::{Refusals, TrafficCounts};
@@ -79,7 +79,7 @@ struct Counts {
 }
 
 impl ServerStats {
-    /// Creates the counts, and exports the server's metrics with the value 0.
+    /// Creates the counts. If metrics are enabled, also creates the server's metrics with the value 0.
     pub(in super::super) fn with_metrics() -> Self {
         metrics::create_counters("rpcrdma_server_connections_total", &ConnectionCounts::NAMES);
         metrics::create_counters("rpcrdma_server_replies_total", &RpcCounts::NAMES);
@@ -132,18 +132,19 @@ impl ServerStats {
     pub(in super::super) fn connected(&self) -> OpenConnection {
         self.connections(ConnectionCounts { made: 1, ..ConnectionCounts::default() });
         self.0.connected.fetch_add(1, Ordering::Relaxed);
-        metrics::add("rpcrdma_server_connections", 1.0);
-        OpenConnection(self.clone())
+        OpenConnection { stats: self.clone(), _gauge: Gauged::new("rpcrdma_server_connections", 1.0) }
     }
 }
 
 /// Counts as an open connection until dropped.
 #[derive(Debug)]
-pub(in super::super) struct OpenConnection(ServerStats);
+pub(in super::super) struct OpenConnection {
+    stats: ServerStats,
+    _gauge: Gauged,
+}
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.0.0.connected.fetch_sub(1, Ordering::Relaxed);
-        metrics::add("rpcrdma_server_connections", -1.0);
+        self.stats.0.connected.fetch_sub(1, Ordering::Relaxed);
     }
 }
