@@ -96,6 +96,10 @@ impl Daemon {
             .trim_end_matches(['/', ','])
     }
 
+    fn metrics_address(&self) -> String {
+        self.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned()
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -458,7 +462,7 @@ async fn a_stop_has_a_deadline() {
     let looked_up = rpcrdma_nfs3::nfs_v3::Client(client).lookup(&rpcrdma_nfs3::Lookup3Args { what }).await;
     let Ok(rpcrdma_nfs3::Lookup3Res::Nfs3Ok(found)) = looked_up else { panic!("{looked_up:?}") };
     let _stuck = stuck_read(&address, found.object.data.as_slice());
-    let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    let metrics = daemon.metrics_address();
     // Waits until the unread replies use memory.
     let deadline = Instant::now() + Duration::from_secs(10);
     while samples_of(&metrics, "rpcrdma_server_memory_bytes") < f64::from(1 << 20) {
@@ -581,13 +585,29 @@ fn service_manager(at: &Path) -> UnixDatagram {
     socket
 }
 
+/// Starts a server with this timeout of the watchdog, in microseconds. Returns the server and its service
+/// manager.
+fn start_as_service(place: &Place, watchdog: &str) -> (Daemon, UnixDatagram) {
+    place.configure("dir = '@a'\n");
+    let at = place.path("notify");
+    let manager = service_manager(Path::new(&at));
+    let mut command = place.nfs3d(&["--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", watchdog).env_remove("WATCHDOG_PID");
+    (Daemon::start(command), manager)
+}
+
+/// Returns the next report.
+fn any_report(socket: &UnixDatagram) -> String {
+    let mut buffer = [0; 256];
+    let length = socket.recv(&mut buffer).unwrap();
+    text(&buffer[..length]).trim_end().to_owned()
+}
+
 /// Returns the next report that is not a watchdog report.
 fn report(socket: &UnixDatagram) -> String {
-    let mut buffer = [0; 256];
     loop {
-        let length = socket.recv(&mut buffer).unwrap();
-        let report = text(&buffer[..length]).to_owned();
-        if report.trim_end() != "WATCHDOG=1" {
+        let report = any_report(socket);
+        if report != "WATCHDOG=1" {
             return report;
         }
     }
@@ -596,46 +616,29 @@ fn report(socket: &UnixDatagram) -> String {
 #[test]
 fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     let place = Place::new(&["a"]);
-    place.configure("dir = '@a'\n");
-    let at = place.path("notify");
-    let manager = service_manager(Path::new(&at));
-    let mut command = place.nfs3d(&["--listen", "127.0.0.1:0"]);
-    command.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", "100000").env_remove("WATCHDOG_PID");
-    let mut daemon = Daemon::start(command);
-    assert_eq!(report(&manager).trim_end(), "READY=1");
-    let mut buffer = [0; 256];
+    let (mut daemon, manager) = start_as_service(&place, "100000");
+    assert_eq!(report(&manager), "READY=1");
     for _ in 0..3 {
-        let length = manager.recv(&mut buffer).unwrap();
-        assert_eq!(text(&buffer[..length]).trim_end(), "WATCHDOG=1");
+        assert_eq!(any_report(&manager), "WATCHDOG=1");
     }
     daemon.signal(Signal::HUP);
     let reloading = report(&manager);
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
-    assert_eq!(report(&manager).trim_end(), "READY=1");
+    assert_eq!(report(&manager), "READY=1");
     assert!(daemon.says().starts_with("serving "));
     daemon.signal(Signal::TERM);
-    assert_eq!(report(&manager).trim_end(), "STOPPING=1");
+    assert_eq!(report(&manager), "STOPPING=1");
     daemon.stop();
 }
 
 #[test]
 fn a_watchdog_with_a_timeout_of_zero_is_disabled() {
     let place = Place::new(&["a"]);
-    place.configure("dir = '@a'\n");
-    let at = place.path("notify");
-    let manager = service_manager(Path::new(&at));
-    let mut command = place.nfs3d(&["--listen", "127.0.0.1:0"]);
-    command.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", "0").env_remove("WATCHDOG_PID");
-    let daemon = Daemon::start(command);
-    let expect = |state| {
-        let mut buffer = [0; 256];
-        let length = manager.recv(&mut buffer).unwrap();
-        assert_eq!(text(&buffer[..length]).trim_end(), state);
-    };
+    let (daemon, manager) = start_as_service(&place, "0");
     // The signal may arrive before the server is ready.
     daemon.signal(Signal::TERM);
-    expect("READY=1");
-    expect("STOPPING=1");
+    assert_eq!(any_report(&manager), "READY=1");
+    assert_eq!(any_report(&manager), "STOPPING=1");
     daemon.stop();
 }
 
@@ -719,7 +722,7 @@ fn counters_and_gauges_are_zero_before_their_first_event() {
     let place = Place::new(&["a"]);
     place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
     let daemon = place.start(&[]);
-    let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    let metrics = daemon.metrics_address();
     let first = samples(&fetch(&metrics, "/metrics").1).unwrap();
     let zeros = [
         "_bytes_total{kind=\"rdma_read\"}",
@@ -741,7 +744,7 @@ async fn a_scrape_counts_known_traffic() {
     fs::write(place.path("a/file"), vec![7; 1 << 20]).unwrap();
     place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
     let daemon = place.start(&[]);
-    let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    let metrics = daemon.metrics_address();
     let address = daemon.url("rdma://").trim_start_matches("rdma://").to_owned();
     let client = rpcrdma_runtime::Client::connect(address.as_str()).await.unwrap();
     let mounted = rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&"/".into()).await.unwrap();

@@ -230,7 +230,7 @@ async fn an_expired_context_is_a_context_problem() {
     echo(&client, &args(1, 1, 1)).await.unwrap();
 }
 
-/// A mechanism that is no longer expired once it begins a context, as in Kerberos after a new ticket.
+/// A mechanism whose credentials are renewed when it begins a context, as if the user had a new ticket.
 struct Renewed(TestMechanism);
 
 impl GssMechanism for Renewed {

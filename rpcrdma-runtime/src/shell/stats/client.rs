@@ -137,9 +137,15 @@ struct Counts {
 
 impl Drop for Counts {
     fn drop(&mut self) {
-        let credits = *self.credits.get_mut();
-        if credits > 0 {
-            metrics::add("rpcrdma_client_credits", -f64::from(credits));
+        self.granted(0);
+    }
+}
+
+impl Counts {
+    fn granted(&self, credits: u32) {
+        let before = self.credits.swap(credits, Ordering::Relaxed);
+        if credits != before {
+            metrics::add("rpcrdma_client_credits", f64::from(credits) - f64::from(before));
         }
     }
 }
@@ -188,10 +194,7 @@ impl ClientStats {
     }
 
     pub(in super::super) fn granted(&self, credits: u32) {
-        let before = self.0.credits.swap(credits, Ordering::Relaxed);
-        if credits != before {
-            metrics::add("rpcrdma_client_credits", f64::from(credits) - f64::from(before));
-        }
+        self.0.granted(credits);
     }
 
     /// Adds the counts of a connection since the last update.
