@@ -90,6 +90,11 @@ fn files_and_a_model_of_them() {
 }
 
 #[test]
+fn a_directory_and_a_model_of_its_files() {
+    run_target(files::directory, &seeds("files"));
+}
+
+#[test]
 fn credentials() {
     run_target(files::credentials, &seeds("credentials"));
 }

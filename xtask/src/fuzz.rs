@@ -30,6 +30,7 @@ const TARGETS: &[(&str, &str)] = &[
     ("responder", "responder"),
     ("iwarp", "iwarp"),
     ("files", "files"),
+    ("directory", "files"),
     ("credentials", "credentials"),
     ("gss", "gss"),
     ("rpcbind", "rpcbind"),

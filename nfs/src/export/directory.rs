@@ -12,7 +12,8 @@
 //! - If another process renames a file, the file's handles are stale until a client looks up the new name.
 //!   The first stale handle, for example from an earlier server, starts the only walk over the whole
 //!   directory. This walk also finds renamed files, and ends after a million files.
-//! - On file systems without creation times, a handle can refer to a later file with the same number.
+//! - On file systems without creation times, a handle can refer to a later file with the same number. Before
+//!   Linux 6.13, this is also possible if both files are created within a few milliseconds.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes of this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
