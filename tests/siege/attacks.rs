@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::Goal::{Arrivals, Completed, Connections, Memory};
+use self::memory::LastMib::{Slow, Withheld};
 use crate::daemon::Daemon;
 use crate::honest::{lookup, root};
 
@@ -63,8 +64,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "unread replies over TCP", goal: Memory(36), run: |at| Box::pin(memory::unread_over_tcp(at)) },
     Attack { name: "slow readers over RDMA", goal: Memory(36), run: |at| Box::pin(memory::slow_over_rdma(at)) },
     Attack { name: "slow readers over TCP", goal: Memory(36), run: |at| Box::pin(memory::slow_over_tcp(at)) },
-    Attack { name: "unfinished Read chunks", goal: Memory(36), run: |at| Box::pin(memory::unfinished_chunks(at)) },
-    Attack { name: "unfinished records", goal: Memory(36), run: |at| Box::pin(memory::unfinished_records(at)) },
+    Attack { name: "unfinished Read chunks", goal: Memory(36), run: |at| Box::pin(memory::unfinished_chunks(at, Withheld)) },
+    Attack { name: "unfinished records", goal: Memory(36), run: |at| Box::pin(memory::unfinished_records(at, Withheld)) },
+    Attack { name: "slow senders over RDMA", goal: Memory(36), run: |at| Box::pin(memory::unfinished_chunks(at, Slow)) },
+    Attack { name: "slow senders over TCP", goal: Memory(36), run: |at| Box::pin(memory::unfinished_records(at, Slow)) },
     Attack { name: "abandoned writes", goal: Completed(10), run: |at| Box::pin(storage::abandoned_writes(at)) },
     Attack { name: "stable writes to one file", goal: Completed(10), run: |at| Box::pin(storage::stable_writes(at)) },
     Attack { name: "writes past the file limit", goal: Completed(10), run: |at| Box::pin(storage::past_file_limit(at)) },

@@ -57,9 +57,12 @@ pub(crate) async fn closed(socket: &mut TcpStream) -> io::Result<()> {
     drip(socket, Duration::ZERO).await
 }
 
-/// Reads 4 KiB at a time until the peer closes the connection.
+/// The number of bytes that a slow peer sends or receives at a time.
+pub(crate) const PIECE: usize = 4096;
+
+/// Reads [`PIECE`] bytes at a time until the peer closes the connection.
 pub(crate) async fn drip(socket: &mut TcpStream, pause: Duration) -> io::Result<()> {
-    let mut room = [0; 4096];
+    let mut room = [0; PIECE];
     while socket.read(&mut room).await? > 0 {
         sleep(pause).await;
     }
@@ -158,12 +161,24 @@ impl RdmaPeer {
         Ok(())
     }
 
+    /// Sends the pending data of RDMA Reads, about [`PIECE`] bytes at a time. Fails if no data is pending.
+    pub(crate) async fn serve_slowly(&mut self, pause: Duration) -> io::Result<()> {
+        if !self.stream.has_output() {
+            return Err(io::Error::other("no data is pending"));
+        }
+        while self.send(PIECE).await? > 0 {
+            sleep(pause).await;
+        }
+        Ok(())
+    }
+
     /// Sends pending output, up to about this many bytes.
     async fn send(&mut self, bytes: usize) -> io::Result<usize> {
         let mut sent = 0usize;
         while sent < bytes && self.stream.has_output() {
             let mut pieces: VecDeque<Bytes> = VecDeque::new();
-            sent = sent.saturating_add(self.stream.poll_transmit(1 << 16, &mut pieces));
+            let max = bytes.saturating_sub(sent).min(1 << 16);
+            sent = sent.saturating_add(self.stream.poll_transmit(max, &mut pieces));
             for piece in pieces {
                 self.socket.write_all(&piece).await?;
             }

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::Target;
-use crate::peer::{RdmaPeer, connect, connect_without_buffers, drip, host, record};
+use crate::peer::{PIECE, RdmaPeer, connect, connect_without_buffers, drip, host, record};
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
@@ -25,7 +25,7 @@ const CALLS: u32 = 64;
 /// The time before an attempt closes its connection. This time exceeds the period over which the server
 /// averages a peer's rate.
 pub(super) const HOLD: Duration = Duration::from_secs(15);
-/// The pause between reads of 4 KiB. The resulting 40 KiB/s is less than the rate that the server requires.
+/// The pause between pieces of 4 KiB. The resulting 40 KiB/s is less than the rate that the server requires.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// Connects over RDMA and sends READs of 4 MiB each.
@@ -109,8 +109,17 @@ pub(super) async fn slow_over_tcp(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends WRITEs and withholds the last MiB of their Read chunks.
-pub(super) async fn unfinished_chunks(target: Target) -> Infallible {
+/// How a peer treats the last MiB of a transfer.
+#[derive(Clone, Copy)]
+pub(super) enum LastMib {
+    /// Never sends it.
+    Withheld,
+    /// Sends it at 40 KiB/s.
+    Slow,
+}
+
+/// Sends WRITEs and the data of their Read chunks. `last` applies to the last MiB.
+pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallible {
     let data = Bytes::from(vec![7; TRANSFER as usize]);
     let attempt = move |target: Target, number| {
         let data = data.clone();
@@ -126,24 +135,35 @@ pub(super) async fn unfinished_chunks(target: Target) -> Infallible {
             }
             let all = TRANSFER as usize * calls as usize;
             peer.serve(all - (1 << 20)).await?;
-            sleep(HOLD).await;
+            match last {
+                LastMib::Withheld => sleep(HOLD).await,
+                LastMib::Slow => peer.serve_slowly(SLOW).await?,
+            }
             Ok(())
         }
     };
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends record fragments without their last byte. The server must store 8 MiB of each.
-pub(super) async fn unfinished_records(target: Target) -> Infallible {
+/// Sends record fragments of 8 MiB, which the server must store. `last` applies to the last MiB of each.
+pub(super) async fn unfinished_records(target: Target, last: LastMib) -> Infallible {
     let fragment = Bytes::from(vec![0; 8 << 20]);
     let attempt = move |target: Target, number| {
-        let fragment = fragment.clone();
+        let (mark, fragment) = (u32::try_from(fragment.len()), fragment.clone());
         async move {
             let mut socket = connect(host(number % PEERS), target.tcp).await?;
-            let mark = u32::try_from(fragment.len() + 1)?;
-            socket.write_all(&mark.to_be_bytes()).await?;
-            socket.write_all(&fragment).await?;
-            sleep(HOLD).await;
+            socket.write_all(&mark?.to_be_bytes()).await?;
+            let (first, rest) = fragment.split_at(7 << 20);
+            socket.write_all(first).await?;
+            match last {
+                LastMib::Withheld => sleep(HOLD).await,
+                LastMib::Slow => {
+                    for piece in rest.chunks(PIECE) {
+                        socket.write_all(piece).await?;
+                        sleep(SLOW).await;
+                    }
+                }
+            }
             Ok(())
         }
     };
