@@ -208,6 +208,7 @@ async fn over_tcp_everything_is_inline() {
     assert!(counted.call_bytes > 5000 && counted.reply_bytes > 5000);
     let server = stats.snapshot();
     assert_eq!((server.rpc, server.connected), (rpc(|rpc| rpc.success = 1), 1));
+    assert_eq!(server.traffic, counted);
 }
 
 /// Selects the counter of a message.

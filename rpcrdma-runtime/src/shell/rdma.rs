@@ -199,7 +199,9 @@ impl<C: Connection> RdmaInbound<C> {
                 self.connection.submit(action);
             }
         });
-        self.stats.transport(self.responder.take_counts());
+        let (traffic, refusals) = self.responder.take_counts();
+        self.stats.traffic(&traffic);
+        self.stats.refusals(&refusals);
     }
 
     pub(super) fn ended(&mut self, serving: &Serving, reason: &CloseReason) {

@@ -47,7 +47,7 @@ pub struct ServerSnapshot {
     pub rpc: RpcCounts,
     /// The effects of the duplicate-request cache.
     pub duplicates: DuplicateCounts,
-    /// How calls with a reply were transferred. The counts exclude calls over TCP.
+    /// How calls with a reply were transferred. Over TCP, all calls and replies are inline.
     pub traffic: TrafficCounts,
     /// Messages over RDMA that were dropped or rejected.
     pub refusals: Refusals,
@@ -121,10 +121,13 @@ impl ServerStats {
         metrics::count("rpcrdma_server_duplicates_total", DuplicateCounts::NAMES, counts.to_array());
     }
 
-    pub(in super::super) fn transport(&self, (traffic, refusals): (TrafficCounts, Refusals)) {
+    pub(in super::super) fn traffic(&self, traffic: &TrafficCounts) {
         self.0.traffic.add(traffic.to_array());
+        metrics::bytes("rpcrdma_server_bytes_total", traffic);
+    }
+
+    pub(in super::super) fn refusals(&self, refusals: &Refusals) {
         self.0.refusals.add(refusals.to_array());
-        metrics::bytes("rpcrdma_server_bytes_total", &traffic);
         metrics::count("rpcrdma_server_refusals_total", Refusals::NAMES, refusals.to_array());
     }
 

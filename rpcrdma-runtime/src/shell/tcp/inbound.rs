@@ -14,6 +14,7 @@ use super::super::running::Ended;
 use super::super::serving::{CallExecutor, Serving};
 use super::super::slots::Slot as ConnectionSlot;
 use super::super::spans::{self, Endpoints};
+use super::super::stats::ServerStats;
 use super::super::warnings::{Kind, Subject, Warnings};
 use super::TcpOptions;
 use super::backward::TcpBackward;
@@ -23,6 +24,7 @@ use super::stream::{Incoming, Outgoing, halves, prepare};
 use crate::proto::call::Traffic;
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
+use crate::proto::rdma::TrafficCounts;
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::{CallNumbers, MessageKind};
 
@@ -49,6 +51,7 @@ pub(super) struct TcpInbound {
     arriving: Option<CallMemory>,
     /// The last value of [`Inbound::is_busy`] that was reported.
     was_busy: bool,
+    stats: ServerStats,
     warnings: Warnings,
 }
 
@@ -81,6 +84,7 @@ impl TcpInbound {
             account,
             arriving: None,
             was_busy: false,
+            stats: serving.stats().clone(),
             warnings: serving.warnings().clone(),
         };
         (inbound, executor)
@@ -204,7 +208,12 @@ impl Inbound for TcpInbound {
         let Some(reply) = reply else { return };
         let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };
         match self.outgoing.push(memory.hold_all(reply), slot) {
-            Ok(()) => spans::record_traffic(&span, &traffic),
+            Ok(()) => {
+                let mut counts = TrafficCounts::default();
+                counts.count(&traffic);
+                self.stats.traffic(&counts);
+                spans::record_traffic(&span, &traffic);
+            }
             Err(error) => self.failed = Some(error),
         }
     }
