@@ -10,8 +10,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::cli::nfs3d::Nfs3dArguments;
 use rpcrdma_nfs::client::ServerConnection;
 use rpcrdma_runtime::{ClientOptions, TcpClient, TcpClientOptions};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
@@ -142,6 +144,7 @@ async fn a_peer_sees_only_the_exports_that_admit_it() {
     let listed = mount_v3::Client(TcpClient::connect(address).await.unwrap()).export().await.unwrap();
     let listed = format!("{listed:?}");
     assert!(listed.contains("\"/a\"") && !listed.contains("/other"), "{listed}");
+    assert_eq!(listed.matches("127.0.0.").count(), 1, "both addresses are in one network: {listed}");
     daemon.stop();
 }
 
@@ -337,6 +340,19 @@ fn json_output_includes_errors_of_the_configuration() {
     assert!(message(&["--check-config"]).contains("nfs3d.toml:4: "));
     let refused = place.nfs3d(&["--log-format", "text"]).output().unwrap();
     assert!(text(&refused.stderr).starts_with("nfs3d: "), "{refused:?}");
+}
+
+#[test]
+fn a_failed_mount_names_the_path_of_the_url() {
+    let place = Place::new(&["a"]);
+    place.configure("[[export]]\npath = '/a'\ndir = '@a'\n");
+    let daemon = place.start(&["--tcp", "127.0.0.1:0"]);
+    for scheme in ["rdma://", "tcp://"] {
+        let failed = nfs3(&["ls", &format!("{}/none/below", daemon.url(scheme))]);
+        let message = text(&failed.stderr);
+        assert!(message.starts_with("nfs3: /none/below: no such file or directory (MNT: "), "{message}");
+    }
+    daemon.stop();
 }
 
 #[tokio::test]
@@ -578,21 +594,25 @@ fn a_mount_below_an_export_is_served_only_with_cross_mounts() {
     }
 }
 
-/// Returns a socket that receives the state reports of a service.
-fn service_manager(at: &Path) -> UnixDatagram {
-    let socket = UnixDatagram::bind(at).unwrap();
+/// Returns a socket that receives the state reports of a service. An address that starts with `@` is
+/// abstract.
+fn service_manager(at: &str) -> UnixDatagram {
+    let address = match at.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(at),
+    };
+    let socket = UnixDatagram::bind_addr(&address.unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket
 }
 
-/// Starts a server with this timeout of the watchdog, in microseconds. Returns the server and its service
-/// manager.
-fn start_as_service(place: &Place, watchdog: &str) -> (Daemon, UnixDatagram) {
+/// Starts a server with this timeout of the watchdog, in microseconds, and a service manager at this address.
+/// Returns both.
+fn start_as_service(place: &Place, watchdog: &str, at: &str) -> (Daemon, UnixDatagram) {
     place.configure("dir = '@a'\n");
-    let at = place.path("notify");
-    let manager = service_manager(Path::new(&at));
+    let manager = service_manager(at);
     let mut command = place.nfs3d(&["--listen", "127.0.0.1:0"]);
-    command.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", watchdog).env_remove("WATCHDOG_PID");
+    command.env("NOTIFY_SOCKET", at).env("WATCHDOG_USEC", watchdog).env_remove("WATCHDOG_PID");
     (Daemon::start(command), manager)
 }
 
@@ -616,7 +636,7 @@ fn report(socket: &UnixDatagram) -> String {
 #[test]
 fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     let place = Place::new(&["a"]);
-    let (mut daemon, manager) = start_as_service(&place, "100000");
+    let (mut daemon, manager) = start_as_service(&place, "100000", &place.path("notify"));
     assert_eq!(report(&manager), "READY=1");
     for _ in 0..3 {
         assert_eq!(any_report(&manager), "WATCHDOG=1");
@@ -631,10 +651,42 @@ fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     daemon.stop();
 }
 
+/// A reload blocks while a file system blocks. Meanwhile, the server must report to the watchdog, and stop on
+/// request.
+#[test]
+fn a_reload_that_blocks_delays_neither_the_watchdog_nor_the_end() {
+    let place = Place::new(&["a"]);
+    let (daemon, manager) = start_as_service(&place, "100000", &place.path("notify"));
+    assert_eq!(report(&manager), "READY=1");
+    // Opening a FIFO blocks until another process opens it.
+    let config = place.path("nfs3d.toml");
+    fs::remove_file(&config).unwrap();
+    mknodat(CWD, &config, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    daemon.signal(Signal::HUP);
+    let reloading = report(&manager);
+    assert!(reloading.starts_with("RELOADING=1\n"), "{reloading}");
+    for _ in 0..3 {
+        assert_eq!(any_report(&manager), "WATCHDOG=1");
+    }
+    daemon.signal(Signal::TERM);
+    assert_eq!(report(&manager), "STOPPING=1");
+    daemon.stop();
+}
+
+#[test]
+fn reports_reach_an_abstract_socket() {
+    let place = Place::new(&["a"]);
+    let (daemon, manager) = start_as_service(&place, "100000", &format!("@{}", place.path("notify")));
+    assert_eq!(report(&manager), "READY=1");
+    daemon.signal(Signal::TERM);
+    assert_eq!(report(&manager), "STOPPING=1");
+    daemon.stop();
+}
+
 #[test]
 fn a_watchdog_with_a_timeout_of_zero_is_disabled() {
     let place = Place::new(&["a"]);
-    let (daemon, manager) = start_as_service(&place, "0");
+    let (daemon, manager) = start_as_service(&place, "0", &place.path("notify"));
     // The signal may arrive before the server is ready.
     daemon.signal(Signal::TERM);
     assert_eq!(any_report(&manager), "READY=1");
@@ -798,6 +850,36 @@ async fn a_scrape_counts_known_traffic() {
     }
     let last = fetch(&metrics, "/metrics").1;
     assert!(!last.contains("rpcrdma_client"), "{last}");
+    daemon.stop();
+}
+
+#[test]
+fn bytes_over_tcp_are_inline() {
+    let place = Place::new(&["a"]);
+    fs::write(place.path("a/file"), vec![7; 1 << 20]).unwrap();
+    place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\ntcp = '127.0.0.1:0'\n");
+    let daemon = place.start(&[]);
+    let cat = nfs3(&["cat", &format!("{}/file", daemon.url("tcp://"))]);
+    assert_eq!(cat.stdout.len(), 1 << 20);
+    let name = "rpcrdma_server_bytes_total{kind=\"reply_inline\"}";
+    assert!(samples_of(&daemon.metrics_address(), name) > f64::from(1 << 20));
+    daemon.stop();
+}
+
+/// Each idle connection would occupy a request for two seconds.
+#[test]
+fn idle_connections_do_not_delay_health_checks() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
+    let daemon = place.start(&[]);
+    let metrics = daemon.metrics_address();
+    let _idle: Vec<_> = (0..400).map(|_| TcpStream::connect(&metrics).unwrap()).collect();
+    let mut stream = TcpStream::connect(&metrics).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
     daemon.stop();
 }
 

@@ -13,8 +13,9 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::cli::nfs3d::{Nfs3dArguments, Nfs3dConfig};
@@ -34,7 +35,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use self::exports::Directory;
 use self::metrics::Exporter;
@@ -160,7 +161,9 @@ impl Listening {
     fn this_machine(&self) -> Vec<IpNet> {
         let own = self.addresses.iter().map(|(_, at)| at.ip()).filter(|ip| !ip.is_unspecified());
         let v4 = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
-        [v4, IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))].into_iter().chain(own.map(IpNet::from)).collect()
+        let loopback = [v4, IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))];
+        // Merges repeated and adjacent networks, because clients see them (MOUNT EXPORT).
+        IpNet::aggregate(&loopback.into_iter().chain(own.map(IpNet::from)).collect())
     }
 
     /// Returns true if a bound address is not a loopback address.
@@ -235,13 +238,11 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     let prints_stats = arguments.stats;
     let running = Running {
         arguments,
-        line,
-        key,
-        has_kerberos,
+        source: Arc::new(Source { line, key, has_kerberos }),
         this_machine,
         exports,
         peers: peers.clone(),
-        directories,
+        directories: Arc::new(directories),
     };
     systemd::notify(&[NotifyState::Ready]);
     tokio::spawn(running.handle_signals(signals, stop));
@@ -290,25 +291,57 @@ impl Signals {
     }
 }
 
-/// The state that a reload of a running server needs.
-struct Running {
-    arguments: Nfs3dArguments,
+/// The inputs of a reload.
+struct Source {
     line: Vec<OsString>,
     key: Option<HandleKey>,
     /// True if the server was started with Kerberos.
     has_kerberos: bool,
+}
+
+/// The result of a reload: the new exports, and the other options.
+type Loaded = anyhow::Result<(Vec<Directory>, Nfs3dArguments)>;
+
+impl Source {
+    /// Reads the configuration again, and opens the directories that `before` does not contain. Blocks while
+    /// a file system blocks.
+    fn load(&self, before: &[Directory]) -> Loaded {
+        let config = Nfs3dConfig::read(&self.line)?;
+        let directories = exports::open(&config.exports, self.key.as_ref(), before)?;
+        let needs_kerberos = directories.iter().any(Directory::has_kerberos) && !self.has_kerberos;
+        ensure!(!needs_kerberos, "enabling Kerberos needs a restart");
+        Ok((directories, config.server))
+    }
+}
+
+/// The state that signals read and change.
+struct Running {
+    arguments: Nfs3dArguments,
+    source: Arc<Source>,
     this_machine: Vec<IpNet>,
     exports: Exports<DirectoryExport>,
     /// Accepts connections only from addresses that an export allows.
     peers: PeerFilter,
-    directories: Vec<Directory>,
+    directories: Arc<Vec<Directory>>,
 }
 
 impl Running {
     /// Handles signals and reports to the watchdog until the server must stop. Then drops `stop`.
     async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
+        // At most one reload runs. Signals during a reload cause one more.
+        let (mut loading, mut is_requested) = (None, false);
         loop {
+            if is_requested && loading.is_none() {
+                is_requested = false;
+                loading = Some(self.start_reload());
+            }
+            let loaded = async {
+                match &mut loading {
+                    Some(loaded) => loaded.await.unwrap_or_else(|_| Err(anyhow!("the reload panicked"))),
+                    None => std::future::pending().await,
+                }
+            };
             let alive = async {
                 match &mut watchdog {
                     Some(interval) => drop(interval.tick().await),
@@ -320,10 +353,19 @@ impl Running {
                 _ = signals.terminate.recv() => break,
                 // Closing the terminal also causes SIGHUP, so SIGHUP stops a server without a configuration
                 // file.
-                _ = signals.hangup.recv() => match self.arguments.config {
-                    Some(_) => self.reload(),
-                    None => break,
+                _ = signals.hangup.recv() => {
+                    if self.arguments.config.is_none() {
+                        break;
+                    }
+                    if loading.is_some() {
+                        warn("the previous reload has not ended; another reload follows");
+                    }
+                    is_requested = true;
                 },
+                loaded = loaded => {
+                    loading = None;
+                    self.finish_reload(loaded);
+                }
                 () = alive => systemd::notify(&[NotifyState::Watchdog]),
             }
         }
@@ -331,23 +373,30 @@ impl Running {
         drop(stop);
     }
 
-    /// Replaces the exports. On error, logs a warning, and the exports stay unchanged.
-    fn reload(&mut self) {
+    /// Starts a reload on its own thread, because calls on a file system that does not respond may occupy the
+    /// blocking pool.
+    fn start_reload(&self) -> oneshot::Receiver<Loaded> {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             systemd::notify(&[NotifyState::Reloading, now]);
         }
-        let reloaded = Nfs3dConfig::read(&self.line).and_then(|config| {
-            let directories = exports::open(&config.exports, self.key.as_ref(), &self.directories)?;
-            let needs_kerberos = directories.iter().any(Directory::has_kerberos) && !self.has_kerberos;
-            ensure!(!needs_kerberos, "enabling Kerberos needs a restart");
-            Ok((directories, config.server))
-        });
-        match reloaded {
+        let (source, before) = (self.source.clone(), self.directories.clone());
+        let (done, loaded) = oneshot::channel();
+        let reload = move || drop(done.send(source.load(&before)));
+        let thread = std::thread::Builder::new().name("reload".to_owned());
+        if let Err(error) = thread.spawn(reload) {
+            warn(format_args!("cannot start the reload: {error}"));
+        }
+        loaded
+    }
+
+    /// Replaces the exports. On error, logs a warning, and the exports stay unchanged.
+    fn finish_reload(&mut self, loaded: Loaded) {
+        match loaded {
             Ok((directories, mut arguments)) => {
                 let exports = directories.iter().map(|directory| directory.served(&self.this_machine));
                 self.exports.replace(exports);
                 self.peers.recheck();
-                self.directories = directories;
+                self.directories = Arc::new(directories);
                 log_access(&self.directories);
                 arguments.export = self.arguments.export.clone();
                 if arguments != self.arguments {

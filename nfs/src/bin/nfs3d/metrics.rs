@@ -1,6 +1,6 @@
 //! Metrics of the server over HTTP, in the text format of Prometheus.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,15 @@ use anyhow::Context;
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 /// The upper bounds of the buckets of every histogram, in seconds.
 const BUCKETS: [f64; 14] =
     [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1.0, 10.0];
+/// Maximum number of requests at a time. A further request ends the oldest one, because requests of honest
+/// clients end at once.
 const REQUESTS_MAX: usize = 16;
 /// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
@@ -147,20 +150,25 @@ impl Exporter {
 
     /// Serves requests. `/healthz` reports failure once the sender of `stopping` is dropped.
     pub(crate) async fn run(self, stopping: watch::Receiver<()>) {
-        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
+        let mut requests: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            let Ok(permit) = requests.clone().acquire_owned().await else { return };
             let Ok((stream, _)) = self.listener.accept().await else {
                 // Accepting fails, for example, if too many files are open.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
+            requests.retain(|request| !request.is_finished());
+            if requests.len() >= REQUESTS_MAX
+                && let Some(oldest) = requests.pop_front()
+            {
+                oldest.abort();
+            }
             let (registry, stopping) = (self.registry.clone(), stopping.clone());
-            tokio::spawn(async move {
+            let request = tokio::spawn(async move {
                 // A slow or disconnected client gets no reply.
                 let _ = timeout(PATIENCE, answer(stream, &registry, &stopping)).await;
-                drop(permit);
             });
+            requests.push_back(request.abort_handle());
         }
     }
 }

@@ -1,6 +1,11 @@
 //! Implements systemd's protocol for services: passed sockets, readiness and the watchdog. Has no effect
 //! without systemd.
 
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
 use anyhow::Context;
 use listenfd::ListenFd;
 use sd_notify::NotifyState;
@@ -32,9 +37,19 @@ impl Sockets {
 
 /// Reports the state of the service to the service manager. Failures are only logged.
 pub(crate) fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+    if let Err(error) = send(states) {
         tracing::debug!(%error, "systemd");
     }
+}
+
+/// Sends a report to the service manager. The crate `sd-notify` does not support abstract addresses
+/// (`@NAME`).
+fn send(states: &[NotifyState<'_>]) -> io::Result<()> {
+    let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let Some(name) = address.as_bytes().strip_prefix(b"@") else { return sd_notify::notify(states) };
+    let report: String = states.iter().map(|state| format!("{state}\n")).collect();
+    UnixDatagram::unbound()?.send_to_addr(report.as_bytes(), &SocketAddr::from_abstract_name(name)?)?;
+    Ok(())
 }
 
 /// Returns a timer whose period is half of the watchdog's timeout, or `None` if the watchdog is disabled.
