@@ -343,6 +343,7 @@ fn an_interrupted_get_resumes() {
                 message.contains("iB) of file; continue with `nfs3 get --resume`, `get -r` or `sync`"),
                 "{message}"
             );
+            assert!(message.contains("file.nfs3-part: File too large"), "{message}");
             assert!(!here.join("file").exists());
             let kept = message.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
             assert!(kept > 1_000_000 && fs::metadata(&part).unwrap().len() >= kept);

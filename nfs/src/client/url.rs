@@ -46,6 +46,7 @@ impl Transport {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Url {
     /// The transport of NFS.
     pub transport: Transport,
