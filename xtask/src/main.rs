@@ -74,7 +74,7 @@ enum Task {
     Mutants(mutants::Arguments),
     /// List the rules of the source documents, their status, and their tests
     Trace(trace::Arguments),
-    /// Build the archive of static programs; `--check` also tests it
+    /// Build the archive of statically linked programs; `--check` also tests it
     Dist(dist::Arguments),
     /// Check that a release can be published, and pack it without publishing it
     Release(dist::Arguments),

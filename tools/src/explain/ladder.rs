@@ -226,15 +226,15 @@ fn call_rows(call: &Call) -> Vec<Row> {
     rows
 }
 
-fn segments(count: usize) -> String {
-    if count == 1 { "1 segment".to_owned() } else { format!("{count} segments") }
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn handles(chunk: &WriteChunk) -> String {
     const SHOWN: usize = 3;
     let handles: Vec<_> = chunk.0.iter().take(SHOWN).map(|s| format!("{:#010x}", s.handle)).collect();
     let more = if chunk.0.len() > SHOWN { ", ..." } else { "" };
-    format!("{}, {}{more}", segments(chunk.0.len()), handles.join(", "))
+    format!("{}, {}{more}", counted(chunk.0.len(), "segment"), handles.join(", "))
 }
 
 fn chunk_rows(lists: &ChunkLists) -> Vec<Row> {
@@ -278,19 +278,19 @@ fn operation_rows(call: &Call, operation: &Operation) -> Vec<Row> {
     };
     let Operation { handle, len, received, .. } = *operation;
     let by = call.by.map(Peer::other);
-    let frames = segments(usize::try_from(operation.segments).unwrap_or(usize::MAX));
+    let frames = counted(usize::try_from(operation.segments).unwrap_or(usize::MAX), "DDP segment");
     let row = |time, by, text| Row { time, by, call: None, kind, depth: 1, text };
     let start = Some(operation.time);
     if !operation.is_read {
         return vec![row(
             start,
             by,
-            format!("RDMA Write of {len} bytes to {chunk}, {handle:#010x}, in {frames} of DDP"),
+            format!("RDMA Write of {len} bytes to {chunk}, {handle:#010x}, in {frames}"),
         )];
     }
     let request = row(start, by, format!("RDMA Read of {len} bytes of {chunk}, {handle:#010x}"));
     let response = match operation.done {
-        Some(time) => row(Some(time), call.by, format!("response of {received} bytes in {frames} of DDP")),
+        Some(time) => row(Some(time), call.by, format!("response of {received} bytes in {frames}")),
         None => Row { kind: RowKind::Problem, ..detail("no response in the capture".to_owned()) },
     };
     vec![request, response]

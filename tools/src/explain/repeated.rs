@@ -45,7 +45,7 @@ impl<'a> Repeated<'a> {
     pub(super) fn text(&self, name: &str) -> String {
         let Repeated { last, calls, latency, rdma_bytes, .. } = self;
         let mean = latency.0.checked_div(*calls).unwrap_or(0);
-        let mut text = format!("... {calls} more calls of {name}, up to #{}", last.number);
+        let mut text = format!("... {calls} more {name} calls, up to #{}", last.number);
         for (bytes, how) in [(rdma_bytes.0, "Read"), (rdma_bytes.1, "Write")] {
             if bytes > 0 {
                 text += &format!(", {bytes} bytes by RDMA {how}");

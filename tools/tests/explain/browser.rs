@@ -69,7 +69,7 @@ async fn nothing_overflows_and_no_script_fails() {
     fs::write(&probed, page.replace("</head>", &format!("{PROBE}</head>"))).unwrap();
     let folded = work.path().join("folded.html");
     let page = html(&trace, &Selection::default()).unwrap();
-    assert!(page.contains("... 19 more calls of NFSv3 CREATE"), "{page}");
+    assert!(page.contains("... 19 more NFSv3 CREATE calls"), "{page}");
     fs::write(&folded, page.replace("</head>", &format!("{PROBE}</head>"))).unwrap();
     let probe = |page: &Path, width: u32| -> serde_json::Value {
         let mut command = command(browser, work.path(), width);

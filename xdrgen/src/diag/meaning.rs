@@ -18,8 +18,8 @@ kinds! {
     /// struct args { nfs_hf object; };
     /// ```
     ///
-    /// Correct the name, or compile the defining document in the same run (`rpcrdma-xdrgen check one.x
-    /// other.x`). If the type exists in Rust, use `--extern nfs_hf=crate::Handle`.
+    /// Correct the name, or compile the document that defines the name in the same run (`rpcrdma-xdrgen
+    /// check one.x other.x`). If the type exists in Rust, use `--extern nfs_hf=crate::Handle`.
     ///
     /// ```xdr
     /// struct nfs_fh { opaque data<64>; };
@@ -554,7 +554,7 @@ fn advice(of: &Unresolved) -> Option<String> {
             of.name
         ),
         (Reason::Unknown, Space::Value) => {
-            "define the name with `const`, or compile this document together with the defining document"
+            "define the name with `const`, or compile this document together with the one that defines it"
                 .to_owned()
         }
     })
