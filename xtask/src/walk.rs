@@ -34,6 +34,7 @@ struct Mistake {
     errors: Option<usize>,
 }
 
+/// Mistakes in the package of the guide.
 const MISTAKES: &[Mistake] = &[
     Mistake {
         file: "specs/kv.txt",
@@ -73,16 +74,27 @@ const MISTAKES: &[Mistake] = &[
     },
 ];
 
+/// A mistake in the package that uses an emitted crate.
+const MISSING_FEATURE: Mistake = Mistake {
+    file: "Cargo.toml",
+    right: "\"kv-protocol\", features = [\"serde\"]",
+    wrong: "\"kv-protocol\"",
+    says: &["error[E0277]", "Serialize"],
+    errors: None,
+};
+
 /// Follows README and the guides in a new directory, which is removed afterwards.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let directory = tempfile::Builder::new().prefix("walk").tempdir().map_err(|error| error.to_string())?;
     let walk = Walk { root, home: directory.path(), environment: environment(root, directory.path())? };
     let guide = walk.guide()?;
-    for package in [walk.readme()?, walk.compile()?] {
-        package.lint_and_run(&["walk"])?;
-    }
+    walk.readme()?.lint_and_run(&["walk"])?;
+    let compile = walk.compile()?;
+    compile.lint_and_run(&["walk"])?;
     guide.lint_and_run(&["walk", "tcp", "owned", "borrowed"])?;
-    let found: Vec<_> = MISTAKES.iter().filter_map(|mistake| guide.fails(mistake).err()).collect();
+    let found = MISTAKES.iter().map(|mistake| guide.fails(mistake));
+    let found = found.chain([compile.fails(&MISSING_FEATURE), walk.invalid_name(&compile)]);
+    let found: Vec<_> = found.filter_map(Result::err).collect();
     cargo::report(&found)
 }
 
@@ -173,6 +185,20 @@ impl Walk<'_> {
         local.write("Cargo.lock", &self.lock()?)?;
         local.cargo(&["check", "--quiet"])?;
         Ok(package)
+    }
+
+    /// Runs the guide's command that emits a crate, with a name that is invalid for a package.
+    fn invalid_name(&self, package: &Package<'_>) -> Result<(), String> {
+        let guide = self.read(COMPILE)?;
+        let commands = block(&guide, "rpcrdma-xdrgen check")?;
+        let line = commands.lines().find(|line| line.contains(" --crate kv-protocol "));
+        let line = line.ok_or("the guide has no command with --crate")?;
+        let wrong = replaced(line, " --crate kv-protocol ", " --crate kv.protocol ")?;
+        match self.shell(&package.directory, &wrong) {
+            Ok(()) => Err(format!("`{wrong}` succeeded")),
+            Err(text) if text.contains("error[X402]") => Ok(()),
+            Err(text) => Err(format!("no `error[X402]` in {text}")),
+        }
     }
 
     fn command(&self, directory: &Path, program: &str) -> Command {
