@@ -1,6 +1,8 @@
 //! Checks that the archive works: in a minimal Debian root, in a root with only the programs, and with
 //! the tools that read its files.
 
+mod service;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -61,6 +63,7 @@ const CHECKS: &[Check] = &[
     ("the unit is hardened", hardened),
     ("nfs3d and nfs3 run in an empty root", empty_root),
     ("nfs3d and nfs3 run in a minimal Debian root", debian_root),
+    ("nfs3d runs under its systemd unit", under_systemd),
 ];
 
 pub(crate) fn run(workspace: &Workspace, archive: &Path) -> Result<()> {
@@ -168,8 +171,9 @@ fn unit(unpacked: &Unpacked<'_>) -> Result<()> {
     }
     run::succeed(Command::new("cp").arg("-a").arg(units).arg(root.join("lib/systemd")))?;
     fs::copy(unpacked.top.join("bin/nfs3d"), root.join("usr/local/bin/nfs3d"))?;
-    // ExecReload= runs `kill`.
-    fs::copy("/bin/kill", root.join("usr/bin/kill"))?;
+    // ExecReload= runs a shell.
+    fs::create_dir(root.join("bin"))?;
+    fs::copy("/bin/sh", root.join("bin/sh"))?;
     fs::copy(unpacked.top.join(archive::UNIT), root.join("etc/systemd/system/nfs3d.service"))?;
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no", "--recursive-errors=no"]).arg(format!("--root={}", root.display()));
@@ -214,21 +218,32 @@ fn empty_root(unpacked: &Unpacked<'_>) -> Result<()> {
 
 fn debian_root(unpacked: &Unpacked<'_>) -> Result<()> {
     can_chroot()?;
-    let root = unpacked.scratch.join(DEBIAN);
-    // debootstrap leaves a partial tree if it fails.
-    let version = root.join("etc/debian_version");
-    if !root.join("var/lib/dpkg/status").exists() || !version.exists() || root.join("debootstrap").exists() {
-        need("debootstrap", "debootstrap")?;
-        fresh(&root)?;
-        let mut debootstrap = Command::new("debootstrap");
-        debootstrap.args(["--variant=minbase", DEBIAN]).arg(&root).stdout(Stdio::null());
-        if let Err(error) = run::succeed(&mut debootstrap) {
-            return not_run(format!("cannot create a Debian root: {error:#}"));
-        }
-    }
+    let root = debian(unpacked)?;
     let top = unpack(unpacked.archive, &root.join("opt/rpcrdma"))?;
     let folder = top.strip_prefix(&root)?.join("bin");
     serve_and_use(&root, &format!("/{}", folder.display()))
+}
+
+fn under_systemd(unpacked: &Unpacked<'_>) -> Result<()> {
+    can_chroot()?;
+    service::check(unpacked, &debian(unpacked)?)
+}
+
+/// Returns a minimal Debian root with systemd. Creates the root if it does not exist.
+fn debian(unpacked: &Unpacked<'_>) -> Result<PathBuf> {
+    let root = unpacked.scratch.join(DEBIAN);
+    // debootstrap leaves a partial tree if it fails.
+    let complete = ["var/lib/dpkg/status", "etc/debian_version", "lib/systemd/systemd"];
+    if complete.iter().any(|file| !root.join(file).exists()) || root.join("debootstrap").exists() {
+        need("debootstrap", "debootstrap")?;
+        fresh(&root)?;
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap.args(["--variant=minbase", "--include=systemd-sysv", DEBIAN]).arg(&root);
+        if let Err(error) = run::succeed(debootstrap.stdout(Stdio::null())) {
+            return not_run(format!("cannot create a Debian root: {error:#}"));
+        }
+    }
+    Ok(root)
 }
 
 fn can_chroot() -> Result<()> {
