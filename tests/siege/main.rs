@@ -97,8 +97,6 @@ struct Siege {
     daemon: Daemon,
     honest: Honest,
     target: Target,
-    /// Resident memory of the server before the attack, in bytes.
-    idle: u64,
     times: &'static Times,
 }
 
@@ -107,8 +105,7 @@ impl Siege {
         let daemon = Daemon::start()?;
         let target = Target::find(&daemon).await?;
         let honest = Honest::start(daemon.rdma, daemon.tcp)?;
-        let idle = daemon.rss()?;
-        Ok(Siege { daemon, honest, target, idle, times })
+        Ok(Siege { daemon, honest, target, times })
     }
 
     async fn run(&self, attack: &Attack) -> anyhow::Result<Outcome> {
@@ -123,7 +120,7 @@ impl Siege {
         };
         let ended = Instant::now();
         let mut after = self.watch(self.times.after).await?;
-        while !unreleased(self.idle, &before, &after).is_empty() && ended.elapsed() < RELEASE {
+        while !unreleased(&before, &after).is_empty() && ended.elapsed() < RELEASE {
             after = self.watch(self.times.after).await?;
         }
         let text = |text: &Mutex<Option<String>>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -132,7 +129,6 @@ impl Siege {
             before,
             during,
             after,
-            idle: self.idle,
             goal: attack.goal,
             breach: text(&effort.breach),
             attempts: effort.attempts.load(Ordering::Relaxed),
