@@ -633,6 +633,13 @@ fn report(socket: &UnixDatagram) -> String {
     }
 }
 
+/// Stops a server, which must report its end.
+fn stops(daemon: Daemon, manager: &UnixDatagram) {
+    daemon.signal(Signal::TERM);
+    assert_eq!(report(manager), "STOPPING=1");
+    daemon.stop();
+}
+
 #[test]
 fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     let place = Place::new(&["a"]);
@@ -646,9 +653,7 @@ fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
     assert_eq!(report(&manager), "READY=1");
     assert!(daemon.says().starts_with("serving "));
-    daemon.signal(Signal::TERM);
-    assert_eq!(report(&manager), "STOPPING=1");
-    daemon.stop();
+    stops(daemon, &manager);
 }
 
 /// A reload blocks while a file system blocks. Meanwhile, the server must report to the watchdog, and stop on
@@ -668,9 +673,7 @@ fn a_reload_that_blocks_delays_neither_the_watchdog_nor_the_end() {
     for _ in 0..3 {
         assert_eq!(any_report(&manager), "WATCHDOG=1");
     }
-    daemon.signal(Signal::TERM);
-    assert_eq!(report(&manager), "STOPPING=1");
-    daemon.stop();
+    stops(daemon, &manager);
 }
 
 #[test]
@@ -678,9 +681,7 @@ fn reports_reach_an_abstract_socket() {
     let place = Place::new(&["a"]);
     let (daemon, manager) = start_as_service(&place, "100000", &format!("@{}", place.path("notify")));
     assert_eq!(report(&manager), "READY=1");
-    daemon.signal(Signal::TERM);
-    assert_eq!(report(&manager), "STOPPING=1");
-    daemon.stop();
+    stops(daemon, &manager);
 }
 
 #[test]

@@ -145,15 +145,19 @@ pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallib
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends record fragments of 8 MiB, which the server must store. `last` applies to the last MiB of each.
+/// Sends record fragments without their last byte. The server must store 8 MiB of each. A slow peer sends the
+/// last MiB and this byte slowly.
 pub(super) async fn unfinished_records(target: Target, last: LastMib) -> Infallible {
-    let fragment = Bytes::from(vec![0; 8 << 20]);
+    let fragment = Bytes::from(vec![0; (8 << 20) + 1]);
     let attempt = move |target: Target, number| {
         let (mark, fragment) = (u32::try_from(fragment.len()), fragment.clone());
         async move {
             let mut socket = connect(host(number % PEERS), target.tcp).await?;
             socket.write_all(&mark?.to_be_bytes()).await?;
-            let (first, rest) = fragment.split_at(7 << 20);
+            let (first, rest) = fragment.split_at(match last {
+                LastMib::Withheld => 8 << 20,
+                LastMib::Slow => 7 << 20,
+            });
             socket.write_all(first).await?;
             match last {
                 LastMib::Withheld => sleep(HOLD).await,
