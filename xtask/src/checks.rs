@@ -24,9 +24,9 @@ pub(crate) const CHECKS: &[Step] = &[
     step("documents", all_documents),
     step("typos", typos),
     step("deny", deny::run),
-    step("clippy", |root| cargo::run(root, &["clippy", "--all-targets", "--", "-D", "warnings"])),
+    step("clippy", |root| clippy(root, &[])),
     step("no_std", no_std),
-    step("docs", docs),
+    step("docs", |root| document(root, &[])),
     step("book", book::check),
     step("verbs", verbs),
     step("krb5", krb5),
@@ -62,52 +62,36 @@ fn no_std(root: &Path) -> Result<(), String> {
     cargo::run(root, &["build", "--package", "rpcrdma-nfs3"])
 }
 
+fn clippy(root: &Path, features: &[&str]) -> Result<(), String> {
+    cargo::run(root, &[&["clippy", "--all-targets"], features, &["--", "-D", "warnings"]].concat())
+}
+
 /// Builds the documentation. A warning, for example about a broken link, is an error.
-fn docs(root: &Path) -> Result<(), String> {
-    let arguments = ["doc", "--no-deps"];
+fn document(root: &Path, features: &[&str]) -> Result<(), String> {
+    let arguments = [&["doc", "--no-deps"], features].concat();
     let mut command = cargo::command(root, &arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");
     cargo::succeed(command, &arguments)
 }
 
-/// Lints `rpcrdma-verbs` and the packages with the feature `verbs`, and documents `rpcrdma-verbs`. If a
-/// system package is missing, records the step as not run.
+/// Lints and documents the workspace with the features for RDMA devices. If a system package is missing,
+/// records the step as not run.
 fn verbs(root: &Path) -> Result<(), String> {
-    let missing = rpcrdma_verbs_packages::missing();
-    if !missing.is_empty() {
-        not_run::record("verbs", format_args!("missing packages: {}", missing.join(" ")));
-        return Ok(());
-    }
-    let packages = ["rpcrdma-nfs", "rpcrdma-tools", "rpcrdma-examples", "rpcrdma-tests"];
-    let selection: Vec<_> = packages
-        .iter()
-        .flat_map(|name| [format!("--package={name}"), format!("--features={name}/verbs")])
-        .collect();
-    let selection: Vec<_> =
-        selection.iter().map(String::as_str).chain(["--package", VERBS]).chain(VERBS_FEATURES).collect();
-    cargo::run(root, &[&["clippy", "--all-targets"][..], &selection, &["--", "-D", "warnings"]].concat())?;
-    let arguments = [&["doc", "--no-deps", "--package", VERBS][..], &VERBS_FEATURES].concat();
-    let mut command = cargo::command(root, &arguments);
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    cargo::succeed(command, &arguments)
+    with_features(root, "verbs", &rpcrdma_verbs_packages::missing(), &VERBS_FEATURES)
 }
 
-/// Lints and documents `rpcrdma-krb5`, and `rpcrdma-nfs` with the feature `krb5`. If a system package is
-/// missing, records the step as not run.
+/// Like [`verbs`], for Kerberos.
 fn krb5(root: &Path) -> Result<(), String> {
-    let missing = rpcrdma_verbs_packages::missing_for_krb5();
+    with_features(root, "krb5", &rpcrdma_verbs_packages::missing_for_krb5(), &KRB5_FEATURES)
+}
+
+fn with_features(root: &Path, step: &str, missing: &[&str], features: &[&str]) -> Result<(), String> {
     if !missing.is_empty() {
-        not_run::record("krb5", format_args!("missing packages: {}", missing.join(" ")));
+        not_run::record(step, format_args!("missing packages: {}", missing.join(" ")));
         return Ok(());
     }
-    cargo::run(
-        root,
-        &[&["clippy", "--all-targets"][..], &KRB5_FEATURES, &["--", "-D", "warnings"]].concat(),
-    )?;
-    let arguments = [&["doc", "--no-deps"][..], &KRB5_FEATURES].concat();
-    let mut command = cargo::command(root, &arguments);
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    cargo::succeed(command, &arguments)
+    clippy(root, features)?;
+    document(root, features)
 }
 
 /// Modules of the runtime, each with the modules that it must not name.

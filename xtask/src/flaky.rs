@@ -4,16 +4,14 @@
 use std::collections::HashMap;
 use std::fs;
 use std::hint::spin_loop;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::cargo::{self, target};
+use crate::binaries::{self, Binary};
+use crate::cargo::target;
 use crate::child::{self, End, print};
 
 /// Options of `cargo xtask flaky`.
@@ -38,12 +36,7 @@ const SUITE: [&str; 5] = ["test", "--workspace", "--lib", "--bins", "--tests"];
 /// Builds the suite and runs it under load. The output of failed binaries stays in `target/flaky`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     child::kill_on_signals()?;
-    cargo::run(root, &[&SUITE[..], &["--no-run"]].concat())?;
-    let messages = cargo::output(root, &[&SUITE[..], &["--no-run", "--message-format=json"]].concat())?;
-    let mut suite = Suite { binaries: binaries(&messages), durations: HashMap::new() };
-    if suite.binaries.is_empty() {
-        return Err("cargo reports no test binaries".to_owned());
-    }
+    let mut suite = Suite { binaries: binaries::build(root, &SUITE)?, durations: HashMap::new() };
     let folder = target(root).join("flaky");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -70,25 +63,6 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     Err(format!("{failed} of {runs} runs failed:\n{}see {}", failures.concat(), folder.display()))
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Binary {
-    program: PathBuf,
-    /// The directory of the binary's package. As with `cargo test`, the binary runs there.
-    package: PathBuf,
-}
-
-/// Returns the test binaries that cargo's messages name. Each message is a line with a JSON value.
-fn binaries(messages: &str) -> Vec<Binary> {
-    let binary = |line: &str| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        let is_test = message["profile"]["test"] == true;
-        let program = message["executable"].as_str().filter(|_| is_test)?.into();
-        let package = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
-        Some(Binary { program, package })
-    };
-    messages.lines().filter_map(binary).collect()
-}
-
 struct Suite {
     binaries: Vec<Binary>,
     durations: HashMap<Binary, Duration>,
@@ -104,7 +78,7 @@ impl Suite {
             let mut finished = Vec::new();
             while let Some(binary) = next() {
                 let began = Instant::now();
-                let failures = binary.run(folder, number)?;
+                let failures = run_once(&binary, folder, number)?;
                 finished.push((binary, began.elapsed(), failures));
             }
             Ok(finished)
@@ -126,32 +100,29 @@ impl Suite {
     }
 }
 
-impl Binary {
-    /// Runs the binary once. Returns the failed tests, or a description of the failure if no test is named.
-    fn run(&self, folder: &Path, number: usize) -> Result<Vec<String>, String> {
-        let mut command = Command::new(&self.program);
-        command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
-        command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");
-        let name = self.program.file_name().unwrap_or_default().display().to_string();
-        let mut output = String::new();
-        let mut failed = Vec::new();
-        let end = child::run(command, LIMIT, |line| {
-            failed.extend(failed_test(line).map(|test| format!("{test} in {name}")));
-            output.push_str(line);
-            output.push('\n');
-        })?;
-        let outcome = match end {
-            End::Succeeded => return Ok(Vec::new()),
-            End::Failed(_) => "failed",
-            End::TimedOut => "timed out",
-        };
-        let path = folder.join(format!("run-{number}-{name}.txt"));
-        fs::write(&path, output).map_err(|error| format!("{}: {error}", path.display()))?;
-        if failed.is_empty() {
-            failed.push(format!("{name} {outcome} without naming a test"));
-        }
-        Ok(failed)
+/// Runs the binary once. Returns the failed tests, or a description of the failure if no test is named.
+fn run_once(binary: &Binary, folder: &Path, number: usize) -> Result<Vec<String>, String> {
+    let mut command = binary.command();
+    command.env("RPCRDMA_TSHARK", "1");
+    let name = binary.program.file_name().unwrap_or_default().display().to_string();
+    let mut output = String::new();
+    let mut failed = Vec::new();
+    let end = child::run(command, LIMIT, |line| {
+        failed.extend(failed_test(line).map(|test| format!("{test} in {name}")));
+        output.push_str(line);
+        output.push('\n');
+    })?;
+    let outcome = match end {
+        End::Succeeded => return Ok(Vec::new()),
+        End::Failed(_) => "failed",
+        End::TimedOut => "timed out",
+    };
+    let path = folder.join(format!("run-{number}-{name}.txt"));
+    fs::write(&path, output).map_err(|error| format!("{}: {error}", path.display()))?;
+    if failed.is_empty() {
+        failed.push(format!("{name} {outcome} without naming a test"));
     }
+    Ok(failed)
 }
 
 fn failed_test(line: &str) -> Option<&str> {
@@ -165,18 +136,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_binaries_are_found_in_the_messages_of_cargo() {
-        let messages = r#"   Compiling a v0.1.0
-{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","profile":{"test":false},"executable":"/t/a"}
-{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","profile":{"test":true},"executable":null}
-{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","profile":{"test":true},"executable":"/t/a-1"}
-{"reason":"build-finished","success":true}
-"#;
-        let expected = Binary { program: "/t/a-1".into(), package: "/w/a".into() };
-        assert_eq!(binaries(messages), [expected]);
-    }
-
-    #[test]
     fn failed_tests_and_binaries_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("b-34");
@@ -187,7 +146,7 @@ mod tests {
         ] {
             fs::write(&script, format!("#!/bin/sh\n{lines}\n")).unwrap();
             fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
-            assert_eq!(binary.run(folder.path(), 3).unwrap(), [expected]);
+            assert_eq!(run_once(&binary, folder.path(), 3).unwrap(), [expected]);
         }
         assert!(folder.path().join("run-3-b-34.txt").exists());
     }

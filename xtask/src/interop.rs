@@ -94,10 +94,8 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
 }
 
 fn command(root: &Path, kerberos: bool) -> Command {
-    // Without Kerberos, the command selects the entire workspace, so that nothing is recompiled with other
-    // features.
-    let packages = if kerberos { &KRB5_FEATURES[..] } else { &[] };
-    cargo::command(root, &[&["test", "--test", "interop"], packages].concat())
+    let features = if kerberos { &KRB5_FEATURES[..] } else { &[] };
+    cargo::command(root, &[&["test", "--test", "interop"], features].concat())
 }
 
 /// Fails if a filter of a named group matches no test. `kerberos` selects the groups with or without

@@ -1,5 +1,6 @@
 //! Project maintenance tasks: `cargo xtask help`.
 
+mod binaries;
 mod book;
 mod cargo;
 mod checks;

@@ -15,18 +15,15 @@ use crate::cargo;
 /// The package for RDMA devices, the only package with unsafe code.
 pub(crate) const VERBS: &str = "rpcrdma-verbs";
 
-/// The arguments that enable the feature without which the package [`VERBS`] is empty.
-pub(crate) const VERBS_FEATURES: [&str; 2] = ["--features", "rpcrdma-verbs/devices"];
-
-/// The arguments that select the packages with Kerberos and enable their features for Kerberos.
-pub(crate) const KRB5_FEATURES: [&str; 6] = [
-    "--package",
-    "rpcrdma-krb5",
-    "--package",
-    "rpcrdma-nfs",
+/// Options that enable the features for RDMA devices. Together with the entire workspace, so that nothing else
+/// is recompiled: if cargo selects packages, dependencies have fewer features.
+pub(crate) const VERBS_FEATURES: [&str; 2] = [
     "--features",
-    "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5",
+    "rpcrdma-verbs/devices,rpcrdma-nfs/verbs,rpcrdma-tools/verbs,rpcrdma-examples/verbs,rpcrdma-tests/verbs",
 ];
+
+/// Like [`VERBS_FEATURES`], for Kerberos.
+pub(crate) const KRB5_FEATURES: [&str; 2] = ["--features", "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5"];
 
 /// The files that every package must have.
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::filters::{self, Filters};
 use crate::jobs::JOBS;
-use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
+use crate::packages::{KRB5_FEATURES, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, child, guides, interop, miri, stress};
+use crate::{binaries, cargo, child, guides, interop, miri, stress};
 
 pub(crate) const STEPS: &[Step] = &[
     Step::new("features", 15, features),
@@ -56,7 +56,7 @@ fn verbs_tests(root: &Path) -> Result<(), String> {
         not_run::record("verbs-tests", format_args!("missing packages: {}", missing.join(" ")));
         return Ok(());
     }
-    cargo::run(root, &[&["test", "--package", VERBS][..], &VERBS_FEATURES].concat())
+    binaries::run(root, &["rpcrdma-runtime/verbs"], &[&["--lib"], &VERBS_FEATURES[..]].concat())
 }
 
 /// Runs the Kerberos tests with a KDC on loopback, and checks the filters of the tests with Kerberos.
@@ -66,7 +66,8 @@ fn krb5_tests(root: &Path) -> Result<(), String> {
         not_run::record("krb5-tests", format_args!("missing packages: {}", missing.join(" ")));
         return Ok(());
     }
-    cargo::run(root, &[&["test", "--lib", "--test", "kerberos"][..], &KRB5_FEATURES].concat())?;
+    let selection = [&["--lib", "--test", "kerberos"], &KRB5_FEATURES[..]].concat();
+    binaries::run(root, &["krb5", "nfs"], &selection)?;
     check_filters(root, true)
 }
 
