@@ -1,4 +1,4 @@
-//! Test binaries: builds them as `cargo test` does, so that a caller can run each binary separately.
+//! Builds test binaries as `cargo test` does, so that a caller can run each binary separately.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

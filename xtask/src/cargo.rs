@@ -27,6 +27,19 @@ pub(crate) fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), St
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
 }
 
+/// Lints all targets of the workspace.
+pub(crate) fn clippy(root: &Path, features: &[&str]) -> Result<(), String> {
+    run(root, &[&["clippy", "--all-targets"], features, &["--", "-D", "warnings"]].concat())
+}
+
+/// Builds the documentation. A warning, for example about a broken link, is an error.
+pub(crate) fn document(root: &Path, features: &[&str]) -> Result<(), String> {
+    let arguments = [&["doc", "--no-deps"], features].concat();
+    let mut command = command(root, &arguments);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    succeed(command, &arguments)
+}
+
 pub(crate) fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target: OsString| root.join(target))
 }

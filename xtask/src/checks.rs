@@ -8,10 +8,10 @@ use std::process::Command;
 use xtask::files::{self, relative};
 use xtask::{generate, trace};
 
-use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
+use crate::packages::VERBS;
 use crate::step::Step;
 use crate::steps::STEPS;
-use crate::{book, cargo, cycles, deny, documents, evidence, packages, security, tools, walk};
+use crate::{book, cargo, cycles, deny, documents, evidence, optional, packages, security, tools, walk};
 
 /// All checks, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -24,12 +24,11 @@ pub(crate) const CHECKS: &[Step] = &[
     step("documents", all_documents),
     step("typos", typos),
     step("deny", deny::run),
-    step("clippy", |root| clippy(root, &[])),
+    step("clippy", |root| cargo::clippy(root, &[])),
     step("no_std", no_std),
-    step("docs", |root| document(root, &[])),
+    step("docs", |root| cargo::document(root, &[])),
     step("book", book::check),
-    step("verbs", verbs),
-    step("krb5", krb5),
+    step("optional", optional::check),
     step("packages", packages::check),
     step("walk", walk::run),
     step("msrv", packages::msrv),
@@ -60,38 +59,6 @@ fn typos(root: &Path) -> Result<(), String> {
 fn no_std(root: &Path) -> Result<(), String> {
     cargo::run(root, &["build", "--package", "rpcrdma-runtime", "--no-default-features"])?;
     cargo::run(root, &["build", "--package", "rpcrdma-nfs3"])
-}
-
-fn clippy(root: &Path, features: &[&str]) -> Result<(), String> {
-    cargo::run(root, &[&["clippy", "--all-targets"], features, &["--", "-D", "warnings"]].concat())
-}
-
-/// Builds the documentation. A warning, for example about a broken link, is an error.
-fn document(root: &Path, features: &[&str]) -> Result<(), String> {
-    let arguments = [&["doc", "--no-deps"], features].concat();
-    let mut command = cargo::command(root, &arguments);
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    cargo::succeed(command, &arguments)
-}
-
-/// Lints and documents the workspace with the features for RDMA devices. If a system package is missing,
-/// records the step as not run.
-fn verbs(root: &Path) -> Result<(), String> {
-    with_features(root, "verbs", &rpcrdma_verbs_packages::missing(), &VERBS_FEATURES)
-}
-
-/// Like [`verbs`], for Kerberos.
-fn krb5(root: &Path) -> Result<(), String> {
-    with_features(root, "krb5", &rpcrdma_verbs_packages::missing_for_krb5(), &KRB5_FEATURES)
-}
-
-fn with_features(root: &Path, step: &str, missing: &[&str], features: &[&str]) -> Result<(), String> {
-    if !missing.is_empty() {
-        not_run::record(step, format_args!("missing packages: {}", missing.join(" ")));
-        return Ok(());
-    }
-    clippy(root, features)?;
-    document(root, features)
 }
 
 /// Modules of the runtime, each with the modules that it must not name.

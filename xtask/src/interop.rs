@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cargo::{self, scratch};
 use crate::child::{self, End, print};
 use crate::filters::{self, Filters};
-use crate::packages::KRB5_FEATURES;
+use crate::optional::KRB5_FEATURES;
 use crate::shell::Shell;
 
 #[derive(Clone, Copy)]
@@ -94,7 +94,7 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
 }
 
 fn command(root: &Path, kerberos: bool) -> Command {
-    let features = if kerberos { &KRB5_FEATURES[..] } else { &[] };
+    let features: &[&str] = if kerberos { &["--features", KRB5_FEATURES] } else { &[] };
     cargo::command(root, &[&["test", "--test", "interop"], features].concat())
 }
 

@@ -20,6 +20,7 @@ mod jobs;
 mod ledger;
 mod miri;
 mod mutants;
+mod optional;
 mod packages;
 mod peers;
 mod report;
@@ -71,7 +72,7 @@ enum Task {
     Fuzz(fuzz::Arguments),
     /// Run the tests of RDMA devices under Miri, over a fake device (needs a nightly Rust with Miri)
     Miri(miri::Arguments),
-    /// Make deliberate mistakes in a scratch copy, and report those that no test detects
+    /// Make mutations in a scratch copy, and report those that no test detects
     Mutants(mutants::Arguments),
     /// List the rules of the source documents, their status, and their tests
     Trace(trace::Arguments),

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 const FLAGS: &str = "-Zmiri-strict-provenance";
 
 /// Modules with half of the tests, by run time. Miri uses one core, so the two halves run at the same time.
-const HALF: &[&str] = &["tests::closing::", "tests::connecting::"];
+const HALF: &[&str] = &["tests::closing::", "tests::connecting::", "tests::failures::", "tests::pacing::"];
 
 /// Runs the tests. Miri's build output is in `target/miri`. Time is virtual under Miri, so no test waits.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {

@@ -15,16 +15,6 @@ use crate::cargo;
 /// The package for RDMA devices, the only package with unsafe code.
 pub(crate) const VERBS: &str = "rpcrdma-verbs";
 
-/// Options that enable the features for RDMA devices. Together with the entire workspace, so that nothing else
-/// is recompiled: if cargo selects packages, dependencies have fewer features.
-pub(crate) const VERBS_FEATURES: [&str; 2] = [
-    "--features",
-    "rpcrdma-verbs/devices,rpcrdma-nfs/verbs,rpcrdma-tools/verbs,rpcrdma-examples/verbs,rpcrdma-tests/verbs",
-];
-
-/// Like [`VERBS_FEATURES`], for Kerberos.
-pub(crate) const KRB5_FEATURES: [&str; 2] = ["--features", "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5"];
-
 /// The files that every package must have.
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// The directories of a crate that its package must not contain.

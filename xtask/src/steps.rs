@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use crate::filters::{self, Filters};
 use crate::jobs::JOBS;
-use crate::packages::{KRB5_FEATURES, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{binaries, cargo, child, guides, interop, miri, stress};
+use crate::{cargo, child, guides, interop, miri, optional, stress};
 
 pub(crate) const STEPS: &[Step] = &[
     Step::new("features", 15, features),
-    Step::new("verbs-tests", 15, verbs_tests),
-    Step::new("krb5-tests", 15, krb5_tests),
+    Step::new("optional-tests", 20, optional_tests),
     Step::new("tests", 40, tests),
     Step::new("tour", 10, tour),
     Step::new("guides", 15, guides::run),
@@ -32,7 +30,7 @@ pub(crate) const STEPS: &[Step] = &[
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
 /// Lints sets of features that the other steps do not compile: the runtime without `capture`, `rpcrdma-nfs`
-/// with each of [`NFS_FEATURES`], and the example with OpenTelemetry. Also tests the runtime and the example.
+/// with each of [`NFS_FEATURES`]. Also tests the runtime.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =
@@ -42,33 +40,13 @@ fn features(root: &Path) -> Result<(), String> {
     let runtime = ["--package", "rpcrdma-runtime"];
     cargo::run(root, &[&["clippy"], &runtime[..], &["--all-targets", "--", "-D", "warnings"]].concat())?;
     let arguments = [&["test"], &runtime[..], &["--test", "no_capture"]].concat();
-    filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })?;
-    let spans = ["--package", "rpcrdma-examples", "--features", "opentelemetry"];
-    let targets = ["--bin", "spans", "--test", "spans"];
-    cargo::run(root, &[&["clippy"], &spans[..], &targets, &["--", "-D", "warnings"]].concat())?;
-    cargo::run(root, &[&["test"], &spans[..], &["--test", "spans"]].concat())
+    filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })
 }
 
-/// Runs the tests of `rpcrdma-verbs`. These tests need no RDMA device.
-fn verbs_tests(root: &Path) -> Result<(), String> {
-    let missing = rpcrdma_verbs_packages::missing();
-    if !missing.is_empty() {
-        not_run::record("verbs-tests", format_args!("missing packages: {}", missing.join(" ")));
-        return Ok(());
-    }
-    binaries::run(root, &["rpcrdma-runtime/verbs"], &[&["--lib"], &VERBS_FEATURES[..]].concat())
-}
-
-/// Runs the Kerberos tests with a KDC on loopback, and checks the filters of the tests with Kerberos.
-fn krb5_tests(root: &Path) -> Result<(), String> {
-    let missing = rpcrdma_verbs_packages::missing_for_krb5();
-    if !missing.is_empty() {
-        not_run::record("krb5-tests", format_args!("missing packages: {}", missing.join(" ")));
-        return Ok(());
-    }
-    let selection = [&["--lib", "--test", "kerberos"], &KRB5_FEATURES[..]].concat();
-    binaries::run(root, &["krb5", "nfs"], &selection)?;
-    check_filters(root, true)
+/// Tests the features that are off by default, and checks the filters of the tests with Kerberos.
+fn optional_tests(root: &Path) -> Result<(), String> {
+    optional::test(root)?;
+    if rpcrdma_verbs_packages::missing_for_krb5().is_empty() { check_filters(root, true) } else { Ok(()) }
 }
 
 /// Checks the filters of all steps and jobs without Kerberos, then runs tests against Linux's client and

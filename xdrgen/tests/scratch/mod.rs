@@ -8,6 +8,24 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace").to_path_buf()
 }
 
+/// Returns the sections of the workspace's manifest for the profile `dev`.
+fn dev_profile() -> String {
+    let manifest = fs::read_to_string(workspace().join("Cargo.toml")).expect("the workspace's manifest");
+    let mut is_dev = false;
+    let lines = manifest.lines().filter(|line| {
+        if line.starts_with('[') {
+            is_dev = line.starts_with("[profile.dev");
+        }
+        is_dev
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns the section for a crate of the workspace, which is a dependency of the created crate.
+fn unoptimized(name: &str) -> String {
+    format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = 0\n\n")
+}
+
 pub(crate) struct Scratch {
     directory: tempfile::TempDir,
 }
@@ -20,12 +38,9 @@ impl Scratch {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };
         // Dependencies are compiled as in the workspace, so that existing artifacts are reused.
-        let own = [("layout", 0), ("runtime", 0), ("derive", 0), ("xdrgen", 1)]
-            .map(|(name, level)| format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = {level}\n\n"))
-            .concat();
+        let profile = dev_profile() + &["layout", "runtime", "derive"].map(unoptimized).concat();
         let head = format!(
-            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-             [profile.dev]\ndebug = \"line-tables-only\"\n\n[profile.dev.package.\"*\"]\nopt-level = 1\n\n{own}"
+            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n{profile}"
         );
         scratch.write("Cargo.toml", &format!("{head}{manifest}"));
         // With this file, cargo uses the versions of the workspace and queries no registry.

@@ -1,0 +1,82 @@
+//! Lints, documents and tests the features that are off by default, all of them at once.
+//!
+//! The commands select the entire workspace. If they selected packages, cargo would compile the dependencies
+//! again, with fewer features.
+
+use std::path::Path;
+
+use crate::{binaries, cargo};
+
+struct Optional {
+    /// Features in cargo's form, separated by commas.
+    features: &'static str,
+    /// Returns the system packages that the features need and that are missing.
+    missing: fn() -> Vec<&'static str>,
+    /// The directories of the packages with tests of the features.
+    directories: &'static [&'static str],
+    /// The test binary that needs the features.
+    test: Option<&'static str>,
+}
+
+const FEATURES: [Optional; 3] = [
+    Optional {
+        features: "rpcrdma-examples/opentelemetry",
+        missing: Vec::new,
+        directories: &["examples"],
+        test: Some("spans"),
+    },
+    Optional {
+        features: "rpcrdma-verbs/devices,rpcrdma-nfs/verbs,rpcrdma-tools/verbs,rpcrdma-examples/verbs,\
+            rpcrdma-tests/verbs",
+        missing: rpcrdma_verbs_packages::missing,
+        directories: &["rpcrdma-runtime/verbs"],
+        test: None,
+    },
+    Optional {
+        features: KRB5_FEATURES,
+        missing: rpcrdma_verbs_packages::missing_for_krb5,
+        directories: &["krb5", "nfs"],
+        test: Some("kerberos"),
+    },
+];
+
+/// The features for Kerberos, in cargo's form.
+pub(crate) const KRB5_FEATURES: &str = "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5";
+
+/// Lints and documents the workspace with the features.
+pub(crate) fn check(root: &Path) -> Result<(), String> {
+    let features = joined(&available("optional"));
+    cargo::clippy(root, &["--features", &features])?;
+    cargo::document(root, &["--features", &features])
+}
+
+/// Runs the tests of the features. The tests for RDMA need no device, and those for Kerberos run a KDC on
+/// loopback.
+pub(crate) fn test(root: &Path) -> Result<(), String> {
+    let available = available("optional-tests");
+    let features = joined(&available);
+    let tests = available.iter().filter_map(|optional| optional.test).flat_map(|test| ["--test", test]);
+    let selection: Vec<&str> = ["--lib", "--features", &features].into_iter().chain(tests).collect();
+    let directories: Vec<&str> =
+        available.iter().flat_map(|optional| optional.directories).copied().collect();
+    binaries::run(root, &directories, &selection)
+}
+
+/// Returns the features that compile here. For the other features, records the missing packages.
+fn available(step: &str) -> Vec<&'static Optional> {
+    let compiles = |optional: &&Optional| {
+        let missing = (optional.missing)();
+        if !missing.is_empty() {
+            not_run::record(
+                step,
+                format_args!("{}: missing packages: {}", optional.features, missing.join(" ")),
+            );
+        }
+        missing.is_empty()
+    };
+    FEATURES.iter().filter(compiles).collect()
+}
+
+fn joined(optional: &[&Optional]) -> String {
+    optional.iter().map(|optional| optional.features).collect::<Vec<_>>().join(",")
+}
