@@ -60,13 +60,13 @@ counts! {
     }
 }
 
-impl TrafficCounts {
-    /// Counts an answered call.
-    pub fn count(&mut self, traffic: &Traffic) {
+impl From<&Traffic> for TrafficCounts {
+    /// Counts one answered call.
+    fn from(traffic: &Traffic) -> Self {
         let one = |yes: bool| u64::from(yes);
         let (long_call, long_reply) = (traffic.position_zero > 0, traffic.reply_chunk_bytes > 0);
         let (reads, writes) = (traffic.read_chunks > 0, traffic.write_bytes > 0);
-        self.add(&TrafficCounts {
+        TrafficCounts {
             calls: 1,
             inline_calls: one(!long_call && !reads),
             chunked_calls: one(!long_call && reads),
@@ -79,7 +79,7 @@ impl TrafficCounts {
             read_bytes: traffic.read_bytes.saturating_add(traffic.position_zero),
             written_bytes: traffic.write_bytes.saturating_add(traffic.reply_chunk_bytes),
             remote_invalidations: one(traffic.remote_invalidation),
-        });
+        }
     }
 }
 
@@ -136,14 +136,13 @@ mod tests {
             (Traffic { reply_chunk_bytes: 1, ..plain }, [1, 0, 0, 0, 0, 1], [0, 1]),
             (both, [1, 0, 0, 0, 1, 1], [0, 2]),
         ] {
-            let mut counts = TrafficCounts::default();
-            counts.count(&traffic);
+            let mut counts = TrafficCounts::from(&traffic);
             assert_eq!(
                 counts.to_array(),
                 [&[1], &forms[..], &[5, 7], &bytes, &[0]].concat()[..],
                 "{traffic}"
             );
-            counts.count(&Traffic { remote_invalidation: true, ..traffic });
+            counts.add(&TrafficCounts::from(&Traffic { remote_invalidation: true, ..traffic }));
             assert_eq!((counts.calls, counts.remote_invalidations), (2, 1));
         }
     }

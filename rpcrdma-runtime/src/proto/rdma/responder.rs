@@ -667,7 +667,7 @@ impl Responder {
         let message = Header { xid, credits: self.granted, body: plan.body }.with_payload(plan.inline);
         traffic.reply_inline = message.iter().map(|piece| piece.len() as u64).sum();
         debug!(xid, %traffic, "answered");
-        self.traffic.count(&traffic);
+        self.traffic.add(&TrafficCounts::from(&traffic));
         let bytes = traffic.reply_inline.saturating_add(if counts_writes { written } else { 0 });
         self.answer(Answer { xid, writes: plan.writes, message, invalidate, bytes });
         Some(traffic)

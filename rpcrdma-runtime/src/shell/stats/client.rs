@@ -175,8 +175,7 @@ impl ClientStats {
     pub(in super::super) fn ended(&self, outcome: Result<&Traffic, &CallError>) {
         match outcome {
             Ok(traffic) => {
-                let mut counts = TrafficCounts::default();
-                counts.count(traffic);
+                let counts = TrafficCounts::from(traffic);
                 self.0.traffic.add(counts.to_array());
                 metrics::bytes("rpcrdma_client_bytes_total", &counts);
             }

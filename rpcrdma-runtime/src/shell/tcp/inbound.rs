@@ -209,9 +209,7 @@ impl Inbound for TcpInbound {
         let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };
         match self.outgoing.push(memory.hold_all(reply), slot) {
             Ok(()) => {
-                let mut counts = TrafficCounts::default();
-                counts.count(&traffic);
-                self.stats.traffic(&counts);
+                self.stats.traffic(&TrafficCounts::from(&traffic));
                 spans::record_traffic(&span, &traffic);
             }
             Err(error) => self.failed = Some(error),
