@@ -56,7 +56,7 @@ pub(super) fn check(unpacked: &Unpacked<'_>, root: &Path) -> Result<()> {
     container.stop()
 }
 
-/// Returns `systemctl` inside the container with this first process.
+/// Returns a command that runs `systemctl` in the container whose first process has the ID `system`.
 fn inside(system: u32) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--target={system}")).args(["--all", "systemctl"]);
@@ -72,35 +72,35 @@ impl Container {
         Ok(Container(command.arg("--boot").stdin(Stdio::null()).stdout(Stdio::null()).spawn()?))
     }
 
-    /// Passes the container's first process to an attempt until the attempt succeeds. Fails if the container
-    /// ends, or after [`LIMIT`].
+    /// Calls `attempt` with the PID of the container's first process until `attempt` returns a value. Fails
+    /// if the container ends, or after [`LIMIT`].
     fn wait_for<T>(&mut self, what: &str, mut attempt: impl FnMut(u32) -> Option<T>) -> Result<T> {
-        let start = Instant::now();
-        loop {
+        poll(what, || {
             if let Some(status) = self.0.try_wait()? {
                 bail!("the container ended ({status}) before {what}");
             }
-            if let Some(result) = first_child(self.0.id()).and_then(&mut attempt) {
-                return Ok(result);
-            }
-            ensure!(start.elapsed() < LIMIT, "no {what} after {LIMIT:?}");
-            sleep(Duration::from_millis(100));
-        }
+            Ok(first_child(self.0.id()).and_then(&mut attempt))
+        })
     }
 
     /// Shuts the container down. On SIGTERM, systemd-nspawn requests the shutdown from systemd.
     fn stop(mut self) -> Result<()> {
         signal(self.0.id(), "TERM")?;
-        let start = Instant::now();
-        let status = loop {
-            if let Some(status) = self.0.try_wait()? {
-                break status;
-            }
-            ensure!(start.elapsed() < LIMIT, "the container runs {LIMIT:?} after SIGTERM");
-            sleep(Duration::from_millis(100));
-        };
+        let status = poll("end of the container", || Ok(self.0.try_wait()?))?;
         ensure!(status.success(), "the container failed: {status}");
         Ok(())
+    }
+}
+
+/// Repeats an attempt until it returns a value. Fails if an attempt fails, or after [`LIMIT`].
+fn poll<T>(what: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(result) = attempt()? {
+            return Ok(result);
+        }
+        ensure!(start.elapsed() < LIMIT, "no {what} after {LIMIT:?}");
+        sleep(Duration::from_millis(100));
     }
 }
 
