@@ -170,7 +170,7 @@ fn run_only(only: &str) {
     let Some(row) = row else {
         let keys = ROWS.map(|row| row.key).join(" ");
         return println!(
-            "ONLY must name a row: {keys}\noptionally followed by a transport: {}",
+            "ONLY={only:?} names no row: use `idle`, or one of {keys}; optionally `spawned` and one of {}",
             TRANSPORTS.join(" ")
         );
     };

@@ -74,7 +74,7 @@ pub struct Attributes {
     pub kind: FileKind,
     /// Permissions: the low twelve bits of a Unix mode.
     pub mode: u32,
-    /// The number of names of the file.
+    /// The number of hard links to the file.
     pub nlink: u32,
     /// The owner.
     pub uid: u32,

@@ -64,7 +64,7 @@ impl Reluctant {
         Reluctant { inner, writes, restarts, restarted, refuses: None, changes: false, lists, invented }
     }
 
-    /// Returns a server with a file and a link.
+    /// Returns an export with a file and a symbolic link.
     fn filled() -> Self {
         let this = Reluctant::new(&[]);
         let (root, new) = (this.inner.root(), SetAttributes::default());

@@ -16,7 +16,8 @@ pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(unreachable_patterns, unused_variables, non_snake_case, bindings_with_variant_name)])
 }
 
-/// Returns true if a label is a single name. As a pattern, an undefined name would be a variable.
+/// Returns true if a label is a single name that [`define_labels`] has not replaced. As a pattern, an
+/// undefined name would be a variable.
 fn is_name(label: &Expr) -> bool {
     matches!(label, Expr::Path(path) if path.path.get_ident().is_some()) && !is_constant(label)
 }

@@ -18,7 +18,8 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
             field.bound = Some(quote!(#value));
             continue;
         }
-        // With a variable, a bound of a wrong type causes only one error: the variable has an unknown type.
+        // If the bound has a wrong type, the type of `__bound` is unknown, so the compiler reports only one
+        // error.
         let span = bound.span();
         let value = quote_spanned! {span=> {
             let __bound = __xdr::derive_support::count(#bound);

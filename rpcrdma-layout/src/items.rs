@@ -2,12 +2,12 @@ use crate::Size;
 
 /// The DDP-eligible items that one value of a type can contain.
 ///
-/// If types contain each other in a cycle, their items are the least solution of equations of [`Items::and`],
-/// [`Items::or`], [`Items::times`] and [`Items::array`]. Each type of a cycle contains the others, so all
-/// these types have the same count. To find this count, evaluate all equations with [`Items::NONE`] for the
-/// types of the cycle, and select the largest count. Then evaluate all equations again with this count. If a
-/// count grows, the count has no bound ([`Items::grown`]). A value can then nest any number of times and
-/// contain at least one more item at each level.
+/// If types contain each other in a cycle, their items are the least solution of a system of equations. The
+/// equations combine items with [`Items::and`], [`Items::or`], [`Items::times`] and [`Items::array`]. Each
+/// type of a cycle contains the others, so all these types have the same count. To find this count, evaluate
+/// all equations with [`Items::NONE`] for the types of the cycle, and select the largest count. Then evaluate
+/// all equations again with this count. If a count grows, the count has no bound ([`Items::grown`]). A value
+/// can then nest any number of times and contain at least one more item at each level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
     /// The number of items.

@@ -126,7 +126,7 @@ impl Outcome {
         }
         let p99 = self.during.percentile(99);
         if let Some(limit) = unloaded.map(|unloaded| unloaded * SLOWDOWN).filter(|limit| p99 > *limit) {
-            broken.push(format!("honest p99 {p99:.2?} (limit {limit:.2?})"));
+            broken.push(format!("p99 latency of honest calls: {p99:.2?} (limit {limit:.2?})"));
         }
         broken.extend(unreleased(&self.before, &self.after));
         broken.extend(self.goal.missed(&self.before, &self.during, self.completed));

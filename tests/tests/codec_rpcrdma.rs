@@ -161,8 +161,8 @@ fn limits_are_exact() {
     assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLarge(too_large));
 }
 
-/// Tests the last valid and the first invalid value of a position, of the end of a segment, and of the length
-/// of a chunk.
+/// Tests a valid and an invalid position. Tests the last valid and the first invalid value of the end of a
+/// segment and of the length of a chunk.
 #[test]
 fn positions_segments_and_chunks_are_checked_at_their_edge() {
     let at = |length, offset| Segment { handle: 1, length, offset };

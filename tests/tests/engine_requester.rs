@@ -312,7 +312,7 @@ fn h75_duplicate_completions_are_ignored() {
     let mut peer = Peer::new();
     let lists = peer.lists(7, offering(7, &[100], Some(2000)));
     assert!(lists.reply.is_some() && peer.exposed.len() == 2);
-    // These completions have the tokens of calls with other XIDs, of this call's regions, and of its Send.
+    // These completions have the tokens of an unknown call (XID 0), of this call's regions, and of its Send.
     let own = |region: u64| Token(7 << 24 | region);
     for token in (0..40).map(Token).chain([own(0), own(1), own((1 << 24) - 1)]) {
         let segment = Segment { handle: 1, length: 9, offset: 0 };

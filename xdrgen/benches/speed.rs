@@ -145,7 +145,8 @@ fn extracted(documents: &[PathBuf]) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// Returns an empty directory for output, since rpcgen does not overwrite files.
+/// Returns a new directory that contains only the document, as `a.x`. rpcgen does not overwrite files, so
+/// each run needs a new directory.
 fn directory(scratch: &Path, xdr: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let path = scratch.join("run");
     if path.exists() {

@@ -181,11 +181,11 @@ pub enum TypeSpecifierKind {
     Opaque,
     /// A name, with or without `struct`, `union` or `enum` before it.
     Named(Identifier),
-    /// `enum { ... }` in place
+    /// `enum { ... }` in place of a type name
     Enum(EnumBody),
-    /// `struct { ... }` in place
+    /// `struct { ... }` in place of a type name
     Struct(StructBody),
-    /// `union switch (...) { ... }` in place
+    /// `union switch (...) { ... }` in place of a type name
     Union(Box<UnionBody>),
 }
 

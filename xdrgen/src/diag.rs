@@ -116,7 +116,7 @@ impl Severity {
     }
 }
 
-/// A position and a label.
+/// A position in a document, and the text to show there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The position.

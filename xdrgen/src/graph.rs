@@ -131,8 +131,8 @@ impl Graph {
         depths
     }
 
-    /// Computes a property of each type from the types that it uses, until nothing changes. `of` must be
-    /// monotonic.
+    /// Computes a property of each type from the properties of the types that this type uses. Repeats until
+    /// no property changes. `of` must be monotonic.
     pub(crate) fn solve<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
         let mut values = vec![start; self.len()];
         let used_by = self.users();

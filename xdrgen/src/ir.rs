@@ -216,7 +216,7 @@ pub struct Program {
     pub name: String,
     pub number: u32,
     pub versions: Vec<Version>,
-    /// The document that contains the program, or the separate source of the namespace.
+    /// The document that contains the program, or the source ID assigned to the program's namespace.
     pub source: SourceId,
     pub docs: Docs,
 }

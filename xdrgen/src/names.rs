@@ -121,7 +121,7 @@ pub fn snake(name: &str) -> String {
     ident(joined(name, |word, out| word.chars().for_each(|c| push_lower(c, out))))
 }
 
-/// Returns the name of a constant: unchanged if it has no lower case, else its words in capitals.
+/// Returns the name of a constant: `MAX_SIZE` for `maxSize`. A name without lower-case letters is unchanged.
 #[must_use]
 pub fn upper(name: &str) -> String {
     if name.chars().any(char::is_lowercase) {

@@ -162,7 +162,7 @@ fn a_type_is_independent_of_its_users() {
     emits(&held, &nodes);
     emits(&held, &of_list);
     emits(&held, &["pub struct User { pub node: Node, pub more: Vec<Node>, }"]);
-    // A link through a typedef stays a typedef.
+    // If the last field of a node links to the node through a typedef, the field keeps the typedef's type.
     emits(
         "typedef struct body *bodies; struct body { int x; bodies next; };",
         &[

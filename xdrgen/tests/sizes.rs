@@ -1,5 +1,5 @@
 //! `rpcrdma-xdrgen sizes`: the compiler's sizes of every type equal the sizes that the derive computes for
-//! the emitted type. Also tests the chunks of procedures at a threshold.
+//! the emitted type. Also tests which procedures need chunks at an inline threshold.
 
 mod program;
 mod scratch;
@@ -347,7 +347,8 @@ fn nfs_needs_chunks_for_known_procedures() {
         row(&table(&["--inline", "8192"]), "NFSPROC3_READLINK").last().map(String::as_str),
         Some("inline")
     );
-    // At the limit: 28 bytes of transport header, 24 bytes of RPC header, and the rest for the result.
+    // At the limit: 28 bytes of transport header, 24 bytes of RPC header, 340 bytes of verifier and 208 bytes
+    // of result.
     for (verifier, returned) in [("340", "inline"), ("341", "Reply chunk")] {
         let table = table(&["--inline", "600", "--verifier", verifier]);
         assert_eq!(row(&table, "NFSPROC3_LINK").last().map(String::as_str), Some(returned), "{table}");

@@ -1,8 +1,8 @@
-//! `cargo xtask mutants`: makes deliberate mistakes in a scratch copy, and reports those that no test
+//! `cargo xtask mutants`: makes mutations in a scratch copy, and reports those that no test
 //! detects.
 //!
-//! `tests/mutants.toml` lists mistakes in the protocols, each with the rules that it breaks.
-//! cargo-mutants generates other mistakes in the parts of the runtime without I/O.
+//! `tests/mutants.toml` lists mutations in the protocols, each with the rules that it breaks.
+//! cargo-mutants generates other mutations in the parts of the runtime without I/O.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,21 +21,21 @@ use crate::ledger::Ledger;
 /// Options of `cargo xtask mutants`.
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
-    /// The listed mistakes to try (default: all, and those that cargo-mutants generates)
+    /// The listed mutations to try (default: all, and those that cargo-mutants generates)
     names: Vec<String>,
-    /// Only check that each listed mistake can be made, without running tests
+    /// Only check that each listed mutation can be made, without running tests
     #[arg(long)]
     check: bool,
-    /// Try only one part of the generated mistakes, such as `0/240` (default: all parts in turn)
+    /// Try only one part of the generated mutations, such as `0/240` (default: all parts in turn)
     #[arg(long, value_name = "K/N", conflicts_with_all = ["names", "check"])]
     shard: Option<String>,
 }
 
 const LIST: &str = "tests/mutants.toml";
-/// Time limit for the tests of one mistake. A mistake that makes the tests hang counts as detected.
+/// Time limit for the tests of one mutation. A mutation that makes the tests hang counts as detected.
 const LIMIT: Duration = Duration::from_secs(300);
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
-/// Time limit for each run of cargo-mutants on a part of the generated mistakes.
+/// Time limit for each run of cargo-mutants on a part of the generated mutations.
 const PART_LIMIT: Duration = Duration::from_secs(3600);
 const GENERATED_IN: [&str; 3] =
     ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
@@ -44,7 +44,7 @@ const GENERATED_IN: [&str; 3] =
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
-/// The number of parts of the generated mistakes. Each part takes about half an hour.
+/// The number of parts of the generated mutations. Each part takes about half an hour.
 const PARTS: usize = 240;
 const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
 
@@ -57,7 +57,7 @@ struct List {
     survivors: Vec<Survivor>,
 }
 
-/// A mistake: a text that occurs once in a file, and its replacement.
+/// A mutation: a text that occurs once in a file, and its replacement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {
@@ -67,11 +67,11 @@ struct Mutation {
     find: String,
     replace: String,
     test: String,
-    /// For a mistake that no test can detect: the reason.
+    /// For a mutation that no test can detect: the reason.
     reason: Option<String>,
 }
 
-/// A generated mistake that no test can detect.
+/// A generated mutation that no test can detect.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Survivor {
@@ -98,7 +98,7 @@ enum Run {
     DoesNotCompile,
 }
 
-/// Tries the listed mistakes, the generated mistakes, or both, as the arguments select.
+/// Tries the listed mutations, the generated mutations, or both, depending on the arguments.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     child::kill_on_signals()?;
     let list = List::read(root)?;
@@ -111,13 +111,13 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if ready() { try_generated(root, &list, arguments.shard.as_deref()) } else { Err(INSTALL.to_owned()) }
 }
 
-/// Runs the long job that tries all listed mistakes.
+/// Runs the long job that tries all listed mutations.
 pub(crate) fn listed(root: &Path) -> Result<(), String> {
     child::kill_on_signals()?;
     try_listed(root, &List::read(root)?, &Arguments::default())
 }
 
-/// Runs the long job that tries one part of the generated mistakes: the next part in each run.
+/// Runs the long job that tries one part of the generated mutations: the next part in each run.
 pub(crate) fn generated(root: &Path) -> Result<(), String> {
     const JOB: &str = "generated-mutants";
     if !ready() {
@@ -166,17 +166,17 @@ impl Mutation {
         }
     }
 
-    /// Returns true if `cargo test` with the mistake's arguments runs a test that names the rule.
+    /// Returns true if `cargo test` with the mutation's arguments runs a test that names the rule.
     fn selects_a_test_of(&self, rule: &str, trace: &Trace) -> bool {
         self.tests_of(rule, trace).next().is_some()
     }
 
-    /// Returns the tests that name the rule and that `cargo test` runs with the mistake's arguments.
+    /// Returns the tests that name the rule and that `cargo test` runs with the mutation's arguments.
     fn tests_of<'a>(&self, rule: &str, trace: &'a Trace) -> impl Iterator<Item = &'a Claim> {
         trace.tests.get(rule).into_iter().flatten().filter(|claim| selects(&self.test, claim))
     }
 
-    /// Returns the outcome of a run of the tests with this mistake. A mistake that makes the tests hang or
+    /// Returns the outcome of a run of the tests with this mutation. A mutation that makes the tests hang or
     /// crash is caught.
     fn outcome(&self, run: &Run, trace: &Trace) -> Outcome {
         let failed = match run {
@@ -215,7 +215,7 @@ fn failed_test(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
-/// Returns the mistakes with these names, or all mistakes if `names` is empty.
+/// Returns the mutations with these names, or all mutations if `names` is empty.
 ///
 /// # Errors
 /// Reports unknown names.
@@ -223,7 +223,7 @@ fn chosen<'a>(mutations: &'a [Mutation], names: &[String]) -> Result<Vec<&'a Mut
     let is_unknown = |name: &&String| !mutations.iter().any(|mutation| mutation.name == **name);
     let unknown: Vec<&str> = names.iter().filter(is_unknown).map(String::as_str).collect();
     if !unknown.is_empty() {
-        return Err(format!("{LIST} lists no mistake with the name: {}", unknown.join(", ")));
+        return Err(format!("{LIST} lists no mutation with the name: {}", unknown.join(", ")));
     }
     Ok(mutations.iter().filter(|mutation| names.is_empty() || names.contains(&mutation.name)).collect())
 }
@@ -231,14 +231,14 @@ fn chosen<'a>(mutations: &'a [Mutation], names: &[String]) -> Result<Vec<&'a Mut
 fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&list.mutations, &arguments.names)?;
     if arguments.check {
-        print(&format!("{} mistakes apply to the current code", chosen.len()));
+        print(&format!("{} mutations apply to the current code", chosen.len()));
         return Ok(());
     }
     let scratch = Scratch::new(root)?;
     let tests: BTreeSet<&str> = chosen.iter().map(|mutation| mutation.test.as_str()).collect();
     for test in tests {
         if !matches!(scratch.test(test)?, Run::Succeeded) {
-            return Err(format!("without any mistake, `cargo test {test}` fails"));
+            return Err(format!("without any mutation, `cargo test {test}` fails"));
         }
     }
     let trace = trace::read(root)?;
@@ -261,7 +261,7 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
         }
     }
     print(&format!(
-        "listed mistakes: {caught} detected, {by_others} detected only by tests that do not name their rules, \
+        "listed mutations: {caught} detected, {by_others} detected only by tests that do not name their rules, \
          {explained} explained, {} unexplained",
         found.len()
     ));
@@ -311,7 +311,7 @@ impl Scratch {
         fs::set_permissions(&to, permissions).map_err(failed)
     }
 
-    /// Makes one mistake, runs its tests, and restores the file.
+    /// Makes one mutation, runs its tests, and restores the file.
     fn try_one(&self, mutation: &Mutation) -> Result<Run, String> {
         let path = self.tree.join(&mutation.file);
         let text = mutation.applied(&self.root)?;
@@ -346,7 +346,7 @@ impl Scratch {
     }
 }
 
-/// The generated mistakes by outcome, one per line, as cargo-mutants writes them.
+/// The generated mutations by outcome, one per line, as cargo-mutants writes them.
 #[derive(Default)]
 struct Generated {
     caught: String,
@@ -376,7 +376,7 @@ impl Generated {
         self.unviable += &other.unviable;
     }
 
-    /// Returns a line for each layer of the runtime, with the number of its mistakes by outcome.
+    /// Returns a line for each layer of the runtime, with the number of its mutations by outcome.
     fn by_layer(&self) -> Vec<String> {
         let line = |pattern: &&str| {
             let folder = pattern.trim_end_matches("**");
@@ -390,8 +390,8 @@ impl Generated {
     }
 }
 
-/// Tries the generated mistakes of one part, or of all parts one after another. Compares the survivors with
-/// the list.
+/// Tries the generated mutations of one part, or of all parts in sequence. Compares the survivors with the
+/// list.
 fn try_generated(root: &Path, list: &List, part: Option<&str>) -> Result<(), String> {
     let parts = match part {
         Some(part) => vec![part.to_owned()],
@@ -404,19 +404,19 @@ fn try_generated(root: &Path, list: &List, part: Option<&str>) -> Result<(), Str
             Ok(outcomes) => all.add(&outcomes),
             Err(error) => found.push(format!("part {part}: {error}")),
         }
-        print(&format!("generated mistakes, up to part {part}:"));
+        print(&format!("generated mutations, up to part {part}:"));
         all.by_layer().iter().for_each(|line| print(line));
     }
     found.extend(unexplained(&all.missed, &list.survivors));
     print(&format!(
-        "generated mistakes: {} survived, {} unexplained",
+        "generated mutations: {} survived, {} unexplained",
         all.missed.lines().count(),
         found.len()
     ));
     cargo::report(&found)
 }
 
-/// Tries a part of the generated mistakes. The unit tests and the XDR tests of the runtime run first, since
+/// Tries a part of the generated mutations. The unit tests and the XDR tests of the runtime run first, since
 /// they build much faster. The other tests run only for survivors.
 fn try_part(root: &Path, part: &str) -> Result<Generated, String> {
     let mut first = cargo_mutants(root, &FIRST_TESTS, |command| {
@@ -441,7 +441,7 @@ fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> 
     command.args(["--exclude", "**/generated/**", "--minimum-test-timeout", "60", "--output"]).arg(&output);
     select(&mut command);
     command.arg("--test-package").args(tests).env_remove("RPCRDMA_LAB");
-    // Exit status 2: mistakes survived. Exit status 3: mistakes reached the time limit, so they count as
+    // Exit status 2: mutations survived. Exit status 3: mutations reached the time limit, so they count as
     // detected.
     match child::run(command, PART_LIMIT, print)? {
         End::Succeeded | End::Failed(Some(2 | 3)) => Generated::read(&output),
@@ -493,17 +493,17 @@ mod tests {
     fn outcomes_are_counted_by_layer() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("mutants.out")).unwrap();
-        let mistake = |layer: &str| format!("rpcrdma-runtime/src/{layer}/a.rs:3:5: replace x -> y\n");
+        let mutation = |layer: &str| format!("rpcrdma-runtime/src/{layer}/a.rs:3:5: replace x -> y\n");
         for (outcome, text) in [
-            ("caught", mistake("wire") + &mistake("wire") + &mistake("proto")),
-            ("missed", mistake("xdr")),
-            ("timeout", mistake("proto")),
+            ("caught", mutation("wire") + &mutation("wire") + &mutation("proto")),
+            ("missed", mutation("xdr")),
+            ("timeout", mutation("proto")),
             ("unviable", String::new()),
         ] {
             fs::write(folder.path().join(format!("mutants.out/{outcome}.txt")), text).unwrap();
         }
         let mut all = Generated::read(folder.path()).unwrap();
-        all.add(&Generated { unviable: mistake("wire"), ..Generated::default() });
+        all.add(&Generated { unviable: mutation("wire"), ..Generated::default() });
         assert_eq!(
             all.by_layer(),
             [
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_caught_by_a_test_that_names_its_rule() {
+    fn a_mutation_is_caught_by_a_test_that_names_its_rule() {
         let named = claim("rpcrdma-runtime/src/proto/work.rs", "it_is_so");
         let elsewhere = claim("tests/tests/sim.rs", "it_is_always_so");
         let tests = [("R001".to_owned(), vec![named, elsewhere])].into();
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_runs_a_test_of_its_rule() {
+    fn a_mutation_runs_a_test_of_its_rule() {
         let unit = claim("rpcrdma-runtime/src/proto/iwarp/regions.rs", "r001_it_is_so");
         let scenario = claim("tests/tests/iwarp/hostile_stream.rs", "h60_it_is_so");
         for (arguments, selected) in [
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_must_match_exactly_once() {
+    fn a_mutation_must_match_exactly_once() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.rs"), "one two two").unwrap();
         let mutation = |find: &str| Mutation { find: find.to_owned(), ..mutation("m") };

@@ -66,7 +66,8 @@ fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
 /// Checks that rules, tests and the table agree, and that no MUST or MUST NOT is missing.
 ///
 /// # Errors
-/// Returns all contradictions, or each missing MUST and MUST NOT, or the command that updates the table.
+/// Fails if a rule is invalid, tests contradict the rules, a MUST or MUST NOT is missing, or the table is
+/// out of date.
 pub fn check(root: &Path) -> Result<(), String> {
     let trace = read(root)?;
     nothing_is_missing(&trace)?;

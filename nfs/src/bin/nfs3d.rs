@@ -326,7 +326,7 @@ struct Running {
 }
 
 impl Running {
-    /// Handles signals and reports to the watchdog until the server must stop. Then drops `stop`.
+    /// Handles signals and notifies the watchdog until the server must stop. Then drops `stop`.
     async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
         // At most one reload runs. Signals during a reload cause one more.

@@ -112,7 +112,7 @@ pub enum Nfs3Command {
         /// New name, or a directory to move the file to. An existing file is replaced
         to: Url,
     },
-    /// Copy changed files between a local directory and a directory of a server. Deletes nothing
+    /// Copy changed files between a local directory and a directory on a server. Deletes nothing
     ///
     /// A file is copied if its size or modification time differs. The modification time is also copied. A
     /// symbolic link whose target differs is replaced, and is not listed. If the destination has a file or a
@@ -257,9 +257,9 @@ fn matches(pattern: &[u8], text: &[u8], is_start: bool) -> bool {
 /// The location of a directory.
 #[derive(Clone, Debug)]
 pub enum Location {
-    /// A directory of this machine.
+    /// A directory on this machine.
     Local(PathBuf),
-    /// A directory of a server.
+    /// A directory on a server.
     Server(Url),
 }
 

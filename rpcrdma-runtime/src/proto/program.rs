@@ -127,12 +127,12 @@ pub trait Procedure: 'static {
     /// The procedure's name in the document.
     const NAME: &'static str;
     /// The maximum size of every reply. The default is the bound of the result type; a binding specifies
-    /// bounds that the XDR lacks (RFC 8166 section 6.2). If the bound of the result type fits a chunk, a
-    /// smaller `MAX_REPLY` does not compile where the procedure is called.
+    /// bounds that the XDR lacks (RFC 8166 section 6.2). If the bound of the result type fits a chunk, calls
+    /// with a smaller `MAX_REPLY` do not compile.
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res>();
     /// Whether results may contain more eligible items than a call offers Write chunks (at most 16). Further
-    /// items stay in the stream of the reply. If false, such a result type does not compile where the
-    /// procedure is called over RPC-over-RDMA.
+    /// items stay in the stream of the reply. If false, calls over RPC-over-RDMA with such a result type do
+    /// not compile.
     const EXCESS_ITEMS: bool = false;
 
     /// Returns the maximum size of the reply to these arguments. The default is

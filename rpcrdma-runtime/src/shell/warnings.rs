@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 use crate::proto::owner::Owner;
 use crate::wire::rpc::CallNumbers;
 
-/// The length of a period, in which an owner may cause each kind of warning once.
+/// The period in which an owner may cause each kind of warning at most once.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of warnings of one server per period, over all owners.
 const MAX_WARNINGS: usize = 64;

@@ -278,7 +278,7 @@ impl de::Expected for Count {
     }
 }
 
-/// Reads at most this many bytes from bytes, text or a sequence of numbers.
+/// Accepts bytes, text or a sequence of numbers, and rejects more than this many bytes.
 struct BytesVisitor(usize);
 
 impl BytesVisitor {

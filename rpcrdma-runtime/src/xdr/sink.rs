@@ -32,8 +32,8 @@ pub trait Sink {
     #[inline]
     fn advance(&mut self, _len: usize) {}
 
-    /// Returns true if short consecutive values should be staged in other memory and then put at once. This
-    /// applies if neither [`Sink::room`] nor [`Sink::ahead`] provides memory.
+    /// Returns true if short consecutive values should be staged in other memory and then appended together
+    /// by [`Sink::put`]. This applies if neither [`Sink::room`] nor [`Sink::ahead`] provides memory.
     #[doc(hidden)]
     #[inline]
     fn stages(&self) -> bool {

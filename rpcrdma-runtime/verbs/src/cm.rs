@@ -114,7 +114,7 @@ pub(super) struct Event {
 
 impl Event {
     /// # Safety
-    /// The event must come from the library and must not be acknowledged yet.
+    /// The event must come from the library and must not have been acknowledged yet.
     unsafe fn copy(raw: &ffi::CmEvent) -> Self {
         let connects = matches!(raw.event, event::CONNECT_REQUEST | event::ESTABLISHED | event::REJECTED);
         let mut private_data = Bytes::new();

@@ -140,8 +140,8 @@ impl VerbsConnection {
         match &mut self.queue_pair {
             Some(queue_pair) if queue_pair.has_windows() => {
                 let bound = queue_pair.bind(region).map(|handle| (handle, address));
-                // Memory that cannot be deregistered is leaked, and the error returns an empty buffer in its
-                // place.
+                // Memory that cannot be deregistered is leaked. The error then contains an empty buffer
+                // instead.
                 bound.map_err(|(region, error)| {
                     (region.release().unwrap_or(Memory::Source(Default::default())), error)
                 })

@@ -59,8 +59,8 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: the domain is freed once. Regions and the queue pair hold the domain, so they are already
-        // destroyed.
+        // SAFETY: the domain is freed once. Regions, windows and the queue pair hold the domain, so they are
+        // already destroyed.
         check_destroyed("protection domain", unsafe { ib::ibv_dealloc_pd(self.raw.as_ptr()) });
     }
 }

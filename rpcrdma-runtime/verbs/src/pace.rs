@@ -89,7 +89,7 @@ mod tests {
     const RATE: u64 = 64 << 10;
 
     /// Keeps `depth` requests of `octets` outstanding and completes one request per interval `every`. Returns
-    /// the time after which the peer is too slow, if within ten minutes.
+    /// the time until `Pace` detects a slow peer, or `None` if that takes more than ten minutes.
     async fn too_slow(depth: u64, octets: u64, every: Duration) -> Option<Duration> {
         let (mut pace, began) = (Pace::new(RATE).expect("a rate"), Instant::now());
         for oldest in 0.. {

@@ -135,8 +135,8 @@ impl Windows {
 
     /// Fills in a request that binds a window. Returns false if the handle belongs to no window.
     ///
-    /// The request refers to window and region. Both stay alive until the window is invalidated, which is
-    /// after the request is posted.
+    /// The request refers to the window and its region. Both stay alive until the window is invalidated,
+    /// which is after the request is posted.
     pub(super) fn bind(&mut self, handle: u32, request: &mut ib::ibv_send_wr) -> bool {
         let Some(bound) = self.bound.get_mut(&handle) else { return false };
         bound.state = State::Bound;
@@ -187,7 +187,8 @@ impl Windows {
         }
     }
 
-    /// Moves the region of an invalidated window to the fenced regions. Keeps at most [`MAX_FREE`] windows.
+    /// Moves the region of an invalidated window to the fenced regions. Keeps the window for reuse unless
+    /// [`MAX_FREE`] windows are free.
     pub(super) fn fence(&mut self, token: Token, handle: u32) {
         let Some(Bound { mut window, region, .. }) = self.bound.remove(&handle) else { return };
         window.set_handle(handle);

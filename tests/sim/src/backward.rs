@@ -257,7 +257,7 @@ impl Run {
         let fits = direction == FORWARD || self.fits(call);
         match outcome {
             Ok(reply) => {
-                assert!(fits, "a call or reply that is too long succeeded: {:?}", call.args.want);
+                assert!(fits, "a call succeeded although it or its reply is too long: {:?}", call.args.want);
                 check_reply(&reply, call.xid, &call.args);
                 self.tally.replies[direction] += 1;
             }

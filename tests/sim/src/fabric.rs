@@ -54,7 +54,7 @@ impl Side {
 /// The configuration of one end.
 #[derive(Clone, Debug)]
 pub struct EndConfig {
-    /// The private data that this end sends during the handshake.
+    /// The private data to send during the handshake.
     pub private_data: Bytes,
     /// The size of each Receive of this end, in bytes (default 4,096).
     pub receive_size: u32,

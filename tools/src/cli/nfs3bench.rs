@@ -61,7 +61,7 @@ pub enum MeasuredProcedure {
 /// A directory for the test file.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A directory of a server, accessed by the built-in client.
+    /// A directory on a server, accessed by the built-in client.
     Url(Url),
     /// A local directory in which Linux has mounted an export.
     Directory(PathBuf),

@@ -114,7 +114,7 @@ pub struct Reply {
     pub long: bool,
     /// Granted credits.
     pub credits: u32,
-    /// The chunks that the reply used.
+    /// The chunks in the reply's header, with the lengths that the reply used.
     pub lists: ChunkLists,
     /// The handle that the reply invalidated, if any.
     pub invalidated: Option<u32>,

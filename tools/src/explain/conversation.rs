@@ -58,7 +58,7 @@ pub struct Conversation {
     pub(super) is_certain: bool,
     /// True for each peer that sends markers: the client, the server.
     pub(super) markers: [bool; 2],
-    /// The maximum number of outstanding calls, by caller: the client, the server.
+    /// The largest number of calls that were outstanding at once: calls of the client, calls of the server.
     pub max_outstanding: [usize; 2],
     /// Outstanding calls, by caller and XID.
     open: HashMap<(Peer, u32), usize>,
@@ -295,7 +295,7 @@ impl Conversation {
         let known = self.memory.get(&(by.other(), handle)).and_then(|at| self.calls.get_mut(*at));
         let Some(call) = known else {
             if len == 0 {
-                return self.note(by, start, "RDMA Write of no bytes", false);
+                return self.note(by, start, "zero-length RDMA Write", false);
             }
             let text = format!("RDMA Write of {len} bytes to {handle:#010x}, which no call has offered");
             return self.note(by, start, text, true);

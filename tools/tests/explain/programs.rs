@@ -1,4 +1,4 @@
-//! Runs the programs as a user would.
+//! Runs `rpcrdma` as a user would.
 
 use std::fs;
 use std::path::Path;

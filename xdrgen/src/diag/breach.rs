@@ -291,9 +291,9 @@ kinds! {
         both(format!("`{name}` changed from {was} to {is}"), *base).label("the new value");
     /// two flags share a bit
     ///
-    /// The flags of one word are the members of an enum that no message contains, or constants that share a
-    /// name prefix up to `FLAG`. A new flag needs an unused bit, or several unused bits if its name contains
-    /// `FLAG`.
+    /// Flags belong to the same word if they are members of one enum that no message contains, or constants
+    /// whose names are equal up to `FLAG`. A new flag needs an unused bit, or several unused bits if its name
+    /// contains `FLAG`.
     ///
     /// ```diff
     ///  const HELLO_FLAG_FAST = 1;

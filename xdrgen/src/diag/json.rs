@@ -25,7 +25,7 @@ struct Finding<'a> {
     rendered: String,
 }
 
-/// A span of a file. Bytes count from 0, lines and columns (in characters) from 1. Ends are exclusive.
+/// A span of a file. Byte offsets start at 0, lines and columns (in characters) at 1. Ends are exclusive.
 #[derive(Serialize)]
 struct Place<'a> {
     file: String,

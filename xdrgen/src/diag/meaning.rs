@@ -29,7 +29,7 @@ kinds! {
     /// a name is defined twice, and differently
     ///
     /// Types and constants share one name space (RFC 4506 section 6.4), across all documents of a run.
-    /// The names of programs, versions and procedures are separate. An equal definition is not an error,
+    /// A type may have the name of a program, version or procedure. An equal definition is not an error,
     /// but may cause warning X218. By the rules of `rpcrdma-xdrgen compat` (chapter X5), a later document may
     /// extend an enum or a union of an earlier document. The later definition then replaces the earlier
     /// definition. A published document may define a type again, as an excerpt or with an erratum. Then the

@@ -186,7 +186,7 @@ kinds! {
         let names = procedures.shown(|name| format!("`{name}`"));
         text(format!("the reply of {names} can have {bytes} bytes, and a chunk has at most 4294967295"))
             .label("each such call fails: counts and positions in an XDR stream have 32 bits")
-            .help(format!("lower the bounds in the document, or bound the reply below `[binding.reply.\"{first}\"]`"))
+            .help(format!("lower the bounds in the document, or bound the reply in `[binding.reply.\"{first}\"]`"))
     };
     /// an unbounded reply
     ///
@@ -216,7 +216,7 @@ kinds! {
         text(format!("the reply of {} has no bound", procedures.shown(|name| format!("`{name}`"))))
             .label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
             .help(format!(
-                "bound it below `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its \
+                "bound it in `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its \
                  largest eligible item"
             ))
     };
@@ -286,9 +286,9 @@ kinds! {
     /// a result can hold more eligible items than a call offers Write chunks
     ///
     /// A client offers at most 16 Write chunks with a call, each as large as the largest eligible item. If a
-    /// result contains more items, the remaining items stay in the reply, and the client also offers a Reply
-    /// chunk for the complete result. This is a warning: such calls work, but each registers memory for the
-    /// result twice, and not all items are placed directly.
+    /// result can contain more items, the client also offers a Reply chunk for the complete result. Items
+    /// without a Write chunk stay in the reply. This is a warning: such calls work, but each registers memory
+    /// for the result twice, and not all items are placed directly.
     ///
     /// ```toml
     /// [[binding]]

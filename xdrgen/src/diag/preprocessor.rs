@@ -62,7 +62,8 @@ kinds! {
     X106 Error OpenCondition => text("a condition is never closed").label("begins here").help("end it with `#endif`");
     /// an unknown pragma
     ///
-    /// The XDR compiler of Linux accepts `pragma` lines. Known lines affect only its C code and are skipped.
+    /// The XDR compiler of Linux accepts `pragma` lines. The known pragmas affect only the C code that this
+    /// compiler emits, so they are skipped.
     /// An unknown line may have another purpose, so it causes a warning and is omitted.
     ///
     /// ```xdr
@@ -131,7 +132,7 @@ impl Fault {
             }
             Fault::TooLong(max) => (
                 format!("the expansion of macros processes more than {max} tokens"),
-                "this macro and those after it are not expanded",
+                "write out some of the macros: this macro and later macros are not expanded",
             ),
             Fault::TooManyPasted(max) => {
                 (format!("`##` produces more than {max} tokens"), "write out the names that `##` produces")

@@ -387,7 +387,7 @@ kinds! {
         .help("write `<n>` for up to n bytes, `<>` for any number");
     /// a definition inside another
     ///
-    /// A body in place of a type has no name. C allows a name there.
+    /// A body written in place of a type name cannot have a name itself. C allows a name there.
     ///
     /// ```xdr
     /// typedef struct point {

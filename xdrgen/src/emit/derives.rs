@@ -113,8 +113,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the attributes of the discriminant that an arm stores. The discriminant must select this
-    /// arm.
+    /// Writes the attributes of the discriminant that an arm stores. With these attributes, arbitrary
+    /// generates and serde accepts only discriminants that select this arm.
     pub(super) fn kept_hints(&self, name: &str, union: &Union, index: usize, code: &mut Code) {
         if self.knows(Known::Arbitrary)
             && let Some((function, labels)) = union.arms.get(index).and_then(|arm| self.choice(union, arm))

@@ -406,7 +406,7 @@ fn has_no_null(version: &Version) -> bool {
     version.procedures.iter().all(|procedure| procedure.number != 0)
 }
 
-/// Returns true for procedure 0 without arguments and results, which handlers need not implement.
+/// Returns true for a procedure 0 that has no arguments and no result. Handlers need not implement it.
 fn is_null(procedure: &Procedure) -> bool {
     procedure.number == 0 && procedure.arguments == Type::Void && procedure.result == Type::Void
 }

@@ -80,7 +80,8 @@ impl<'f> Naming<'f> {
         })
     }
 
-    /// Reserves a name. Reports a conflict that changes the name.
+    /// Reserves a Rust name. If another name of the document has the wanted name, reports the conflict and
+    /// returns a different name.
     pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
         let given = taken.take(wanted, name);
         self.given(given, name, at)

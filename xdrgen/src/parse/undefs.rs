@@ -1,4 +1,4 @@
-//! Macros that an `#undef` ends. After the `#undef`, the name is free for another definition. Earlier
+//! Macros that an `#undef` removes. After the `#undef`, the name is free for another definition. Earlier
 //! uses keep the macro's number.
 
 use crate::hash::{HashMap, HashSet};

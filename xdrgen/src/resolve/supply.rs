@@ -15,7 +15,7 @@ use crate::hash::HashMap;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
-/// The definitions outside of documents, and options of resolution.
+/// Definitions from outside the documents, and the options of `resolve`.
 pub(crate) struct Known<'a> {
     /// The paths of existing Rust types, by the names that documents use. No types with these names are
     /// supplied.

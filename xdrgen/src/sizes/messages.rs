@@ -307,7 +307,8 @@ fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     reply
 }
 
-/// Narrows a bound to the smaller of two numbers, or from no bound to `to`. Other bounds are unchanged.
+/// Replaces `bound` with `to` if `bound` is unbounded, or if both are numbers and `to` is smaller. Other
+/// bounds are unchanged.
 fn narrow(bound: &mut Bound, to: &Bound) {
     *bound = match (&*bound, to) {
         (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),

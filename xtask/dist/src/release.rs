@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// Do not build the packed crates
     #[arg(long)]
     no_verify: bool,
-    /// Pack and build even if a check fails; the exit status is 1
+    /// If a check fails, still pack and build, then exit with status 1
     #[arg(long)]
     keep_going: bool,
 }

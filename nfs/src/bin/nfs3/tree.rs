@@ -147,7 +147,10 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
 /// Fails if files or directories were skipped because of their names.
 fn must_be_complete(top: &[u8], skipped: u64) -> anyhow::Result<()> {
     if skipped > 0 {
-        bail!("{}: incomplete: {skipped} names skipped", show::text(top));
+        bail!(
+            "{}: incomplete: reserved names skipped: {skipped}; rename them or use --exclude",
+            show::text(top)
+        );
     }
     Ok(())
 }
@@ -174,7 +177,7 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     plan.report.copied(sum, &shown)
 }
 
-/// Returns true if both files are regular files that are equal by `compare`.
+/// Returns true if both files are regular and equal according to `compare`.
 async fn is_same(
     remote: &Remote,
     there: &RemoteFile,

@@ -18,7 +18,7 @@ use crate::output::LogFormat;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Nfs3dConfig {
-    /// The options of the server.
+    /// The options from the command line, and from the file outside of export tables.
     pub server: Nfs3dArguments,
     /// At least one export. The paths of all exports differ.
     pub exports: Vec<ExportOptions>,

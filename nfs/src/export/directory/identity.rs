@@ -212,7 +212,8 @@ mod tests {
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
     }
 
-    /// A call must never run with the server's rights, even if a thread loses a capability after the start.
+    /// A call must never run with the server's rights, even if a thread loses a capability after the server
+    /// has started.
     #[test]
     fn a_call_fails_if_its_thread_can_no_longer_switch() {
         let identities = Identities::of_this_process().unwrap();

@@ -10,7 +10,7 @@ pub enum TransportError {
     #[error("the call cannot be sent: {0}")]
     Unsendable(Unsendable),
     /// The provider could not register memory.
-    #[error("memory could not be registered")]
+    #[error("the provider could not register memory (with an RDMA device, check `ulimit -l`)")]
     Registration,
     /// The responder supports only other versions of RPC-over-RDMA (ERR_VERS).
     #[error("the responder supports only RPC-over-RDMA versions {low} to {high}")]

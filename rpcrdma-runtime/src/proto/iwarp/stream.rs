@@ -278,7 +278,7 @@ impl Stream {
 
     fn begin_read(&mut self, token: Token, source: Segment, part: RegionPart) {
         let Some((sink_stag, sink_offset)) = self.regions.new_handle() else {
-            return self.reject_work("no random numbers for the handle of a Read");
+            return self.reject_work("an RDMA Read has no handle: no random numbers, or no unused handle");
         };
         let length = source.length;
         let request = ReadRequest {

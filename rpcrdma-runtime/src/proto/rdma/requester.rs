@@ -310,7 +310,7 @@ impl Requester {
         !self.events.is_empty()
     }
 
-    /// Handles a completion of the provider.
+    /// Handles a completion from the provider. A completion with an unknown token has no effect.
     pub fn handle_completion(&mut self, completion: Completion) {
         if self.closed {
             return;

@@ -96,7 +96,7 @@ impl BackwardClient {
     }
 
     /// Returns a client with another timeout for each call, including the wait for a credit (default 60 s).
-    /// Over RDMA, a call that was sent and times out keeps its credit. The connection continues.
+    /// Over RDMA, a call that times out after it was sent keeps its credit. The connection continues.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         BackwardClient { timeout, ..self }

@@ -29,12 +29,13 @@ const FREE: u64 = 8;
 /// that outlives its connection. Clones share one limit, so several servers can share a budget.
 ///
 /// A call waits while its [`Owner`] would use more memory with the call than is free without the call. One
-/// owner therefore uses at most half of the budget, and two owners use at most a third each. At the limit,
-/// the calls of the owner that uses the most memory wait first. Calls and replies of up to 16 KiB count, but
-/// wait only if their owner has used up its share and its guaranteed 256 KiB. The guarantee is 16 KiB once
-/// the budget is exceeded by a quarter. An owner that uses more than a sixteenth of the budget leaves an
-/// eighth free for owners that use at most a sixteenth. A call that holds memory and needs more memory also
-/// waits. Exception: one such call at a time may exceed the budget, by at most a quarter.
+/// owner therefore uses at most half of the budget. If two owners use the same amount, each uses at most a
+/// third. At the limit, the calls of the owner that uses the most memory wait first. Calls and replies of up
+/// to 16 KiB count, but wait only if their owner has used up its share and its guaranteed 256 KiB. The
+/// guarantee is 16 KiB once the budget is exceeded by a quarter. An owner that uses more than a sixteenth of
+/// the budget leaves an eighth free for owners that use at most a sixteenth. A call that holds memory and
+/// needs more memory also waits. Exception: one such call at a time may exceed the budget, by at most a
+/// quarter.
 ///
 /// Calls that wait over RPC-over-RDMA do not count. Their limits are an eighth of the budget for all owners,
 /// and 64 KiB for each owner. If a further call must wait while both limits are exceeded, the server closes

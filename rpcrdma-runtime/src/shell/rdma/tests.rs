@@ -390,7 +390,7 @@ async fn calls_are_fetched_when_there_is_memory() {
 async fn memory_of_closed_connections_counts_until_it_returns() {
     let (memory, files) = (MemoryBudget::new(64 << 20), files());
     let serving = serving(&memory, files);
-    // A call without chunks can still use much memory.
+    // Procedure 5 reserves a lot of memory, although its call offers no chunks.
     for (procedure, offered) in [(2, LONG), (5, 0)] {
         let connection = UnreadConnection::from(1);
         let served = connection.serve(&serving, None);

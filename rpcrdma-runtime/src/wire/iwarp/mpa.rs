@@ -143,8 +143,8 @@ impl FrameHeader {
     }
 }
 
-/// The first four octets of an enhanced frame's private data: the numbers of outstanding RDMA Reads, and the
-/// peer-to-peer bits (RFC 6581 section 9).
+/// The first four octets of an enhanced frame's private data: the maximum numbers of outstanding RDMA Reads
+/// (IRD and ORD), and the peer-to-peer bits (RFC 6581 section 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadDepths {
     /// IRD: the maximum number of Reads that the sender serves at a time; at most [`NOT_NEGOTIATED`].

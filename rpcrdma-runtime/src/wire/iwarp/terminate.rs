@@ -95,7 +95,7 @@ impl Code {
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match (self.layer, self.etype, self.code) {
-            (0 | 1, 0, _) => "catastrophic error of the peer",
+            (0 | 1, 0, _) => "local catastrophic error",
             (0, 1, 0) | (1, 1, 0) => "no such STag",
             (0 | 1, 1, 1) => "out of the memory's bounds",
             (0, 1, 2) => "access not permitted",

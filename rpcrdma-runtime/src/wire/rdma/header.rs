@@ -196,8 +196,7 @@ const MSGP: u32 = xdr::RdmaProc::Msgp as u32;
 const DONE: u32 = xdr::RdmaProc::Done as u32;
 const ERROR: u32 = xdr::RdmaProc::Error as u32;
 
-/// Parses a message that a responder received. Every message yields a header with its payload, or the action
-/// to take.
+/// Parses a message that a responder received. Returns the header and the payload.
 ///
 /// # Errors
 /// Returns the [`Refusal`] that RFC 8166 section 4.5 or a limit requires.

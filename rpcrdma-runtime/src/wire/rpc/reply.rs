@@ -71,7 +71,7 @@ pub enum ReplyError {
         high: u32,
     },
     /// AUTH_ERROR.
-    #[error("the server does not accept the credential: {0:?}")]
+    #[error("the server rejected the credential or the verifier: {0:?}")]
     Auth(AuthStat),
     /// The message is a reply to another call, or not a reply.
     #[error("the message is not the reply to this call")]

@@ -260,7 +260,7 @@ impl Device {
         }
     }
 
-    /// Returns the octets that work sends, or `None` if their memory is not registered.
+    /// Returns the octets of a Send or RDMA Write, or `None` if their memory is not registered.
     fn gathered(&self, domain: usize, posted: &Posted) -> Option<Vec<u8>> {
         if let Some(inline) = &posted.inline {
             return Some(inline.clone());

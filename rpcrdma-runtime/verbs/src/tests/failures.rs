@@ -163,7 +163,8 @@ fn failing_to_post_work_closes_the_connection() {
     }
 }
 
-/// The device accepts the first requests of a batch and executes them, although the connection is closed.
+/// The device accepts the first request of a batch and rejects the second, so the connection closes. Until
+/// the queue pair is destroyed, the device may access the memory of the first request.
 #[test]
 fn requests_after_a_rejected_request_are_not_executed() {
     with(Settings::CARD, async |device| {

@@ -84,7 +84,7 @@ impl GssSession {
             major => return Err(GssFailure::Refused(GssError::new(major, answer.gss_minor))),
         };
         if answer.handle.is_empty() || answer.handle.len() > MAX_HANDLE {
-            return Err(GssFailure::Protocol("a handle that is empty or too long"));
+            return Err(GssFailure::Protocol("the context handle is empty or longer than 380 bytes"));
         }
         Ok(InitAnswer {
             handle: answer.handle.into_bytes(),
@@ -95,8 +95,8 @@ impl GssSession {
         })
     }
 
-    /// Creates the session once both contexts are complete. Verifies that the last answer comes from the
-    /// server.
+    /// Creates the session. The contexts of the client and of the server must be complete. Verifies that the
+    /// last answer comes from the server.
     ///
     /// # Errors
     /// [`GssFailure::Unverified`] if the verification fails.

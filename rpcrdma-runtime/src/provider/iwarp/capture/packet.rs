@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader, TcpOptionElement};
 
-/// Maximum payload of one packet, in octets. The packet length fits IPv4's length field, and the payload can
-/// contain a complete FPDU of the loopback interface.
+/// Maximum payload of one packet, in octets. The packet length fits IPv4's length field. The payload can
+/// contain the largest FPDU that fits a TCP segment on the loopback interface.
 pub(super) const MAX_PAYLOAD: usize = 65_480;
 
 /// The window of all packets and its shift count (RFC 7323 section 2): 1 GiB. The real window is unknown, and
