@@ -43,15 +43,15 @@ fn build() -> Result<Vec<(String, PathBuf)>, String> {
 }
 
 fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
-    // The entire workspace is selected, so that dependencies are not recompiled with fewer features.
-    let features =
+    // Without --package, so that cargo does not compile dependencies again with fewer features.
+    let build =
         ["test", "--no-run", "--features", "rpcrdma-tests/verbs,rpcrdma-nfs/verbs,rpcrdma-tools/verbs"];
     // The guest is slow without KVM. Optimizing takes a minute longer and saves several minutes in the guest.
     let optimized = ["rpcrdma-runtime", "rpcrdma-verbs", "rpcrdma-nfs3", "rpcrdma-nfs"]
         .map(|package| format!("profile.dev.package.{package}.opt-level=1"));
     let optimized = optimized.iter().flat_map(|setting| ["--config", setting]);
     let tests = tests.iter().flat_map(|test| ["--test", test]);
-    let arguments = features.into_iter().chain(optimized).chain(tests);
+    let arguments = build.into_iter().chain(optimized).chain(tests);
     let mut programs = inside::build(&arguments.collect::<Vec<_>>());
     // Building the test `explain` also builds the program `rpcrdma`.
     let wanted = ["scenarios", "verbs", "interop", "nfs3d", "nfs3", "rpcrdma"];

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::cargo;
+use crate::{cargo, tools};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Binary {
@@ -15,10 +15,10 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
+    /// Returns a command that runs the binary as `cargo test` does.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
-        command.env_remove("RPCRDMA_LAB");
         command
     }
 }
@@ -31,22 +31,19 @@ pub(crate) fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Binary>, Stri
     if binaries.is_empty() { Err("cargo reports no test binaries".to_owned()) } else { Ok(binaries) }
 }
 
-/// Runs the tests in the `directories` of some packages, from a build of the entire workspace with
-/// `selection`, options of `cargo test`. If cargo selected the packages, it would compile their dependencies
-/// again, with fewer features.
-pub(crate) fn run(root: &Path, directories: &[&str], selection: &[&str]) -> Result<(), String> {
-    let binaries = build(root, &[&["test"], selection].concat())?;
+/// Runs the tests of the packages in `directories`, built by `cargo test` with `options`. The options select
+/// the entire workspace: for selected packages, cargo would compile dependencies again, with fewer features.
+pub(crate) fn run(root: &Path, directories: &[&str], options: &[&str]) -> Result<(), String> {
+    let binaries = build(root, &[&["test"], options].concat())?;
     for directory in directories {
-        let package = root.join(directory);
-        let mut of_package = binaries.iter().filter(|binary| binary.package == package).peekable();
-        of_package.peek().ok_or_else(|| format!("{directory}: cargo built no tests"))?;
+        let of_package: Vec<_> =
+            binaries.iter().filter(|binary| binary.package.ends_with(directory)).collect();
+        if of_package.is_empty() {
+            return Err(format!("{directory}: cargo built no tests"));
+        }
         for binary in of_package {
             eprintln!("     Running {}", binary.program.display());
-            let status = binary.command().status();
-            let status = status.map_err(|error| format!("{}: {error}", binary.program.display()))?;
-            if !status.success() {
-                return Err(format!("a test of {directory} failed ({status})"));
-            }
+            tools::succeed(&mut binary.command(), &format!("a test of {directory} failed"))?;
         }
     }
     Ok(())

@@ -33,7 +33,7 @@ pub(crate) fn clippy(root: &Path, features: &[&str]) -> Result<(), String> {
 }
 
 /// Builds the documentation. A warning, for example about a broken link, is an error.
-pub(crate) fn document(root: &Path, features: &[&str]) -> Result<(), String> {
+pub(crate) fn rustdoc(root: &Path, features: &[&str]) -> Result<(), String> {
     let arguments = [&["doc", "--no-deps"], features].concat();
     let mut command = command(root, &arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");

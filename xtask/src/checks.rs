@@ -26,7 +26,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("deny", deny::run),
     step("clippy", |root| cargo::clippy(root, &[])),
     step("no_std", no_std),
-    step("docs", |root| cargo::document(root, &[])),
+    step("docs", |root| cargo::rustdoc(root, &[])),
     step("book", book::check),
     step("optional", optional::check),
     step("packages", packages::check),

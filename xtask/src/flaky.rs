@@ -103,7 +103,7 @@ impl Suite {
 /// Runs the binary once. Returns the failed tests, or a description of the failure if no test is named.
 fn run_once(binary: &Binary, folder: &Path, number: usize) -> Result<Vec<String>, String> {
     let mut command = binary.command();
-    command.env("RPCRDMA_TSHARK", "1");
+    command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");
     let name = binary.program.file_name().unwrap_or_default().display().to_string();
     let mut output = String::new();
     let mut failed = Vec::new();

@@ -9,6 +9,7 @@ use std::thread;
 
 use crate::filters::{self, Filters};
 use crate::packages::VERBS;
+use crate::tools;
 
 /// The tests to run.
 #[derive(Default, clap::Args)]
@@ -28,8 +29,10 @@ pub(crate) struct Arguments {
 /// the original pointers.
 const FLAGS: &str = "-Zmiri-strict-provenance";
 
-/// Modules with half of the tests, by run time. Miri uses one core, so the two halves run at the same time.
-const HALF: &[&str] = &["tests::closing::", "tests::connecting::", "tests::failures::", "tests::pacing::"];
+/// Modules whose tests take about half of the run time. Miri uses one core, so both halves run at the same
+/// time.
+const FIRST_HALF: &[&str] =
+    &["tests::closing::", "tests::connecting::", "tests::failures::", "tests::pacing::"];
 
 /// Runs the tests. Miri's build output is in `target/miri`. Time is virtual under Miri, so no test waits.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
@@ -49,10 +52,12 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if let Some(only) = arguments.tests.as_deref() {
         return test(&Filters { only: &[only], skip: &[] });
     }
+    // Both halves use this build of the standard library.
+    tools::succeed(Command::new("cargo").args(["+nightly", "miri", "setup"]), "`cargo miri setup` failed")?;
     thread::scope(|scope| {
-        let half = scope.spawn(|| test(&Filters { only: HALF, skip: &[] }));
-        let rest = test(&Filters { only: &[], skip: HALF });
-        half.join().map_err(|_| "a thread panicked")?.and(rest)
+        let first = scope.spawn(|| test(&Filters { only: FIRST_HALF, skip: &[] }));
+        let rest = test(&Filters { only: &[], skip: FIRST_HALF });
+        first.join().map_err(|_| "a thread panicked")?.and(rest)
     })
 }
 

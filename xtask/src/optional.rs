@@ -1,10 +1,12 @@
 //! Lints, documents and tests the features that are off by default, all of them at once.
 //!
 //! The commands select the entire workspace. If they selected packages, cargo would compile the dependencies
-//! again, with fewer features.
+//! again, with fewer features. In return, these checks do not notice a manifest that lacks a feature of a
+//! dependency if another package of the workspace enables the feature.
 
 use std::path::Path;
 
+use crate::filters::{self, Filters};
 use crate::{binaries, cargo};
 
 struct Optional {
@@ -16,6 +18,8 @@ struct Optional {
     directories: &'static [&'static str],
     /// The test binary that needs the features.
     test: Option<&'static str>,
+    /// A part of the names of the documentation tests that need the features: the path of their file.
+    doc_tests: Option<&'static str>,
 }
 
 const FEATURES: [Optional; 3] = [
@@ -24,6 +28,7 @@ const FEATURES: [Optional; 3] = [
         missing: Vec::new,
         directories: &["examples"],
         test: Some("spans"),
+        doc_tests: None,
     },
     Optional {
         features: "rpcrdma-verbs/devices,rpcrdma-nfs/verbs,rpcrdma-tools/verbs,rpcrdma-examples/verbs,\
@@ -31,12 +36,14 @@ const FEATURES: [Optional; 3] = [
         missing: rpcrdma_verbs_packages::missing,
         directories: &["rpcrdma-runtime/verbs"],
         test: None,
+        doc_tests: Some("rpcrdma-runtime/verbs/src"),
     },
     Optional {
         features: KRB5_FEATURES,
         missing: rpcrdma_verbs_packages::missing_for_krb5,
         directories: &["krb5", "nfs"],
         test: Some("kerberos"),
+        doc_tests: Some("krb5/src"),
     },
 ];
 
@@ -47,7 +54,7 @@ pub(crate) const KRB5_FEATURES: &str = "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5";
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let features = joined(&available("optional"));
     cargo::clippy(root, &["--features", &features])?;
-    cargo::document(root, &["--features", &features])
+    cargo::rustdoc(root, &["--features", &features])
 }
 
 /// Runs the tests of the features. The tests for RDMA need no device, and those for Kerberos run a KDC on
@@ -56,10 +63,16 @@ pub(crate) fn test(root: &Path) -> Result<(), String> {
     let available = available("optional-tests");
     let features = joined(&available);
     let tests = available.iter().filter_map(|optional| optional.test).flat_map(|test| ["--test", test]);
-    let selection: Vec<&str> = ["--lib", "--features", &features].into_iter().chain(tests).collect();
+    let options: Vec<&str> = ["--lib", "--features", &features].into_iter().chain(tests).collect();
     let directories: Vec<&str> =
         available.iter().flat_map(|optional| optional.directories).copied().collect();
-    binaries::run(root, &directories, &selection)
+    binaries::run(root, &directories, &options)?;
+    let doc_tests: Vec<&str> = available.iter().filter_map(|optional| optional.doc_tests).collect();
+    if doc_tests.is_empty() {
+        return Ok(());
+    }
+    let arguments = ["test", "--doc", "--features", &features];
+    filters::test(cargo::command(root, &arguments), &Filters { only: &doc_tests, skip: &[] })
 }
 
 /// Returns the features that compile here. For the other features, records the missing packages.
