@@ -37,9 +37,7 @@ pub async fn connect(
     receive_size: u32,
     options: &VerbsOptions,
 ) -> Result<VerbsConnection, VerbsError> {
-    if private_data.len() > MAX_PRIVATE_DATA {
-        return Err(VerbsError::PrivateData(private_data.len()));
-    }
+    check_length(private_data)?;
     let connecting = async {
         for _ in 1..PORT_ATTEMPTS {
             match connect_once(address, private_data, receive_size, options).await {
@@ -52,6 +50,11 @@ pub async fn connect(
         connect_once(address, private_data, receive_size, options).await
     };
     with_timeout(options.connect_timeout, "connecting", connecting).await
+}
+
+fn check_length(private_data: &[u8]) -> Result<(), VerbsError> {
+    let length = private_data.len();
+    if length > MAX_PRIVATE_DATA { Err(VerbsError::PrivateData(length)) } else { Ok(()) }
 }
 
 /// Returns true if the error means that TCP already uses the local port that the connection manager chose.
@@ -367,9 +370,7 @@ impl VerbsRequest {
     /// connection is then refused.
     pub async fn accept(self, private_data: &[u8], receive_size: u32) -> Result<VerbsConnection, VerbsError> {
         let VerbsRequest { id, private_data: peer_private_data, peer_ord, peer_ird, options, .. } = self;
-        if private_data.len() > MAX_PRIVATE_DATA {
-            return Err(VerbsError::PrivateData(private_data.len()));
-        }
+        check_length(private_data)?;
         let accepting = async {
             let queue_pair = QueuePair::new(&id, receive_size, &options, false)
                 .map_err(VerbsError::io("creating a queue pair"))?;
@@ -401,8 +402,10 @@ impl VerbsRequest {
     /// Refuses the connection, with private data of at most 56 octets.
     ///
     /// # Errors
-    /// Returns [`VerbsError`] if the refusal cannot be sent.
+    /// Returns [`VerbsError`] if the private data is too long, or if it cannot be sent. The connection is
+    /// refused nevertheless.
     pub async fn reject(self, private_data: &[u8]) -> Result<(), VerbsError> {
+        check_length(private_data)?;
         self.id.reject(private_data).map_err(VerbsError::io("refusing"))
     }
 }

@@ -49,6 +49,30 @@ fn a_refused_client_receives_the_private_data() {
 }
 
 #[test]
+fn private_data_beyond_the_limit_is_an_error() {
+    with(Settings { padded_private_data: 0, ..Settings::CARD }, async |_| {
+        let (listener, address) = listening().await;
+        let options = options();
+        let too_long = [1; 57];
+        let local = connect(address, &too_long, RECEIVE, &options).await;
+        assert!(matches!(local, Err(VerbsError::PrivateData(57))), "{local:?}");
+        for accepts in [true, false] {
+            let serving = async {
+                let request = listener.accept().await.expect("a peer");
+                if accepts {
+                    request.accept(&too_long, RECEIVE).await.map(drop)
+                } else {
+                    request.reject(&too_long).await
+                }
+            };
+            let (local, peer) = tokio::join!(connect(address, &too_long[1..], RECEIVE, &options), serving);
+            assert!(matches!(peer, Err(VerbsError::PrivateData(57))), "{peer:?}");
+            assert!(matches!(local, Err(VerbsError::Refused { .. })), "{local:?}");
+        }
+    });
+}
+
+#[test]
 fn connecting_fails_without_a_device_or_a_listener() {
     with(Settings::CARD, async |_| {
         let options = options();
