@@ -144,7 +144,7 @@ impl Remote {
     }
 
     /// Returns an export that was mounted by other means, given its root handle and a connection for its
-    /// files. Paths start at the export.
+    /// files. Paths start at the export's root.
     ///
     /// # Errors
     /// [`ClientError`] if FSINFO fails.
@@ -184,8 +184,8 @@ impl Remote {
         }
     }
 
-    /// Finds the file at a path. The path starts at the server's root and not at the export. Symbolic links
-    /// are not followed. For a path outside the export, returns the export's root.
+    /// Finds the file at a path. The path starts at the server's root and not at the export's root. Symbolic
+    /// links are not followed. For a path outside the export, returns the export's root.
     ///
     /// # Errors
     /// [`ClientError::Call`], or [`ClientError::Status`] with the path up to the component that failed.

@@ -472,8 +472,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
         new: &SetAttributes,
     ) -> Outcome<Found>;
 
-    /// Creates a device, socket or pipe. A device has a major and a minor number. The default implementation
-    /// supports no kind.
+    /// Creates a device, socket or pipe. The pair in `kind` is the major and minor number of a device. The
+    /// default implementation supports no kind.
     ///
     /// # Errors
     /// [`NfsError::NotSupp`] for unsupported kinds, [`NfsError::Perm`] for kinds that this caller may not
@@ -507,7 +507,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Renames a file, replacing the target if it exists.
     ///
     /// # Errors
-    /// [`NfsError::Exist`] if the target is of an incompatible kind; [`NfsError::NotEmpty`];
+    /// [`NfsError::Exist`] if the target is of an incompatible kind or a directory that is not empty;
     /// [`NfsError::Inval`] if a directory would move into itself, and for `.` and `..`.
     fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
 

@@ -3,8 +3,8 @@
 //! - [`client`] mounts an export and reads, writes and lists its files.
 //! - [`nfs`] implements the NFS and MOUNT programs for any [`export::Export`].
 //! - [`provider`] selects the provider for RPC-over-RDMA: iWARP in user space or an RDMA device.
-//! - [`security`] defines the security of calls: AUTH_SYS or a service of Kerberos. [`kerberos`] needs the
-//!   feature `krb5`.
+//! - [`security`] defines the security flavors of calls: AUTH_SYS and the services of Kerberos. [`kerberos`]
+//!   requires the feature `krb5`.
 //! - [`export`] defines the trait that a file system implements. Two implementations are included: one in
 //!   memory, and, with the feature `directory`, one that serves a directory of a Linux machine.
 //!

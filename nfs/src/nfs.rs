@@ -86,8 +86,9 @@ impl<E: Export> NfsHandler<E> {
         self.try_or_block(context, 0, None, |_, _| None, call).await
     }
 
-    /// Calls the export. A call that does not block runs inline, which avoids waking two threads. First
-    /// reserves `reply` bytes of memory for the reply. Blocking calls also wait for a permit.
+    /// Reserves `reply` bytes of memory for the reply, then calls the export. A call that does not block runs
+    /// inline, which avoids waking two threads. Any other call waits for a permit and runs on the blocking
+    /// pool.
     async fn try_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,

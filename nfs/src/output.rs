@@ -28,7 +28,7 @@ pub struct Closed;
 
 /// Converts a broken pipe into [`Closed`]. Any other error stays unchanged.
 ///
-/// Use this only for errors of standard output. A broken network connection is a different failure.
+/// Call this function only for errors of standard output: a broken network connection is a different failure.
 #[must_use]
 pub fn of_standard_output(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::BrokenPipe {
@@ -59,9 +59,9 @@ pub enum LogFormat {
 /// True if messages, warnings and errors are JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// Starts the log of the program, which `RUST_LOG` configures. By default, the log has events of at least
-/// `level`, and in JSON also warnings. In JSON, messages, warnings and errors of the program are events of
-/// the log.
+/// Starts the log of the program. `RUST_LOG` sets the filter. By default, the log contains events of `level`
+/// and more severe events, and in JSON also warnings. In JSON, messages, warnings and errors of the program
+/// are events of the log.
 ///
 /// # Panics
 /// Panics if the process already has a log.
@@ -119,8 +119,8 @@ pub fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Escapes the same characters as [`escaped`] in a line of JSON, with their codes in hexadecimal after `\u`.
-/// The value stays the same, since such characters occur only in strings.
+/// Escapes the same characters as [`escaped`] in a line of JSON, as `\uXXXX`. The value stays the same, since
+/// such characters occur only in strings.
 #[must_use]
 pub fn escaped_json(line: &str) -> String {
     line.chars()

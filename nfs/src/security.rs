@@ -1,4 +1,4 @@
-//! The security of NFS calls: AUTH_SYS, or one of the three services of Kerberos 5.
+//! The security flavors of NFS calls: AUTH_SYS, and the three services of Kerberos 5.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ impl Security {
         }
     }
 
-    /// Returns the security with this number in MOUNT's reply, or `None` for any other number.
+    /// Returns the security flavor with this number in MOUNT's reply, or `None` if the number is unknown.
     #[must_use]
     pub fn from_flavor(flavor: i32) -> Option<Self> {
         Security::ALL.into_iter().find(|security| security.flavor() == flavor)
@@ -51,8 +51,8 @@ impl Security {
         }
     }
 
-    /// Returns the security of a call. AUTH_NONE counts as AUTH_SYS: neither authenticates the caller.
-    /// Returns `None` for any other flavor.
+    /// Returns the security flavor of a call. AUTH_NONE counts as AUTH_SYS: neither authenticates the caller.
+    /// Returns `None` for an unknown flavor.
     pub(crate) fn of(context: &CallContext) -> Option<Self> {
         if let Some(caller) = context.extensions.get::<GssCaller>() {
             return Security::ALL.into_iter().find(|security| security.service() == Some(caller.service));
@@ -83,7 +83,7 @@ impl FromStr for Security {
     }
 }
 
-/// The security name is unknown.
+/// The name of the security flavor is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected sys, krb5, krb5i or krb5p")]
 pub struct UnknownSecurity;

@@ -292,10 +292,10 @@ fn a_check_covers_addresses_and_keys() {
     fs::set_permissions(place.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
     let key = place.path("key");
     for (option, error) in [
-        ("listen = '127.0.0.1'", "the address of --listen (127.0.0.1): "),
-        ("tcp = 'host:port'", "the address of --tcp (host:port): "),
-        ("metrics = '[::1]:99999'", "the address of --metrics ([::1]:99999): "),
-        ("register = true\nrpcbind = '::1'", "the address of --rpcbind (::1): "),
+        ("listen = '127.0.0.1'", "cannot resolve the address of --listen (127.0.0.1): "),
+        ("tcp = 'host:port'", "cannot resolve the address of --tcp (host:port): "),
+        ("metrics = '[::1]:99999'", "cannot resolve the address of --metrics ([::1]:99999): "),
+        ("register = true\nrpcbind = '::1'", "cannot resolve the address of --rpcbind (::1): "),
         ("handle-key = '@key'", &format!("{key}: not a handle key")),
         ("sec = ['krb5']\nhandle-key = '@new'", ""),
     ] {
@@ -409,7 +409,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     drop(client);
     let warnings = daemon.stop();
     assert!(warnings.contains("reload failed, nothing was changed: nowhere: No such file"), "{warnings}");
-    assert!(warnings.contains("other options need a restart"), "{warnings}");
+    assert!(warnings.contains("to apply the other changed options, restart nfs3d"), "{warnings}");
 }
 
 #[tokio::test]
@@ -738,7 +738,7 @@ fn the_log_names_peers_that_may_not_connect() {
         assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     }
     let log = daemon.stop();
-    assert_eq!(log.matches("refused a connection: its address may not connect").count(), 1, "{log}");
+    assert_eq!(log.matches("refused a connection: its address is not admitted").count(), 1, "{log}");
     assert!(log.contains("from=127.0.0.1") && !log.contains('\x1b'), "{log}");
 }
 

@@ -526,6 +526,16 @@ fn options_of_exports_may_have_more_fields_later() {
 }
 
 #[test]
+fn memory_exports_own_only_their_handles() {
+    let (one, other) = (MemoryExport::new(1000, 4), MemoryExport::new(1000, 4));
+    for (export, another) in [(&one, &other), (&other, &one)] {
+        let file = make(export, &export.root(), "file");
+        assert!(export.owns(&export.root()) && export.owns(&file));
+        assert!(!another.owns(&export.root()) && !another.owns(&file));
+    }
+}
+
+#[test]
 fn memory_export_enforces_its_limits() {
     let export = MemoryExport::new(1000, 4);
     let root = export.root();

@@ -481,7 +481,7 @@ fn a_copied_tree_omits_temporary_names() {
     for name in ["c.nfs3-part", "d.nfs3-link"] {
         assert!(text(&put.stderr).contains(&format!("nfs3: back/{name}: skipped: ")), "{put:?}");
     }
-    let end = "nfs3: back: incomplete: reserved names skipped: 2; rename them or use --exclude\n";
+    let end = "nfs3: back: incomplete copy: reserved names skipped: 2; rename the files or use --exclude\n";
     assert!(text(&put.stderr).ends_with(end), "{put:?}");
     assert_eq!(fs::read_dir(served.path().join("back")).unwrap().count(), 1);
     daemon.stop(Signal::TERM);

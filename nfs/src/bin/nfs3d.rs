@@ -82,7 +82,7 @@ fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
     let optional = optional.into_iter().filter_map(|(option, address)| Some((option, address.as_ref()?)));
     for (option, address) in std::iter::once(("listen", &server.listen)).chain(optional) {
         let found = address.to_socket_addrs();
-        found.with_context(|| format!("the address of --{option} ({address})"))?;
+        found.with_context(|| format!("cannot resolve the address of --{option} ({address})"))?;
     }
     if let Some(path) = &server.handle_key {
         match HandleKey::load(path) {
@@ -162,7 +162,7 @@ impl Listening {
         let own = self.addresses.iter().map(|(_, at)| at.ip()).filter(|ip| !ip.is_unspecified());
         let v4 = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
         let loopback = [v4, IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))];
-        // Merges repeated and adjacent networks, because clients see them (MOUNT EXPORT).
+        // Merges repeated and adjacent networks, because MOUNT EXPORT shows the networks to clients.
         IpNet::aggregate(&loopback.into_iter().chain(own.map(IpNet::from)).collect())
     }
 
@@ -309,12 +309,12 @@ impl Source {
         let config = Nfs3dConfig::read(&self.line)?;
         let directories = exports::open(&config.exports, self.key.as_ref(), before)?;
         let needs_kerberos = directories.iter().any(Directory::has_kerberos) && !self.has_kerberos;
-        ensure!(!needs_kerberos, "enabling Kerberos needs a restart");
+        ensure!(!needs_kerberos, "enabling Kerberos requires a restart");
         Ok((directories, config.server))
     }
 }
 
-/// The state that signals read and change.
+/// The state that the handling of signals reads and changes.
 struct Running {
     arguments: Nfs3dArguments,
     source: Arc<Source>,
@@ -338,7 +338,7 @@ impl Running {
             }
             let loaded = async {
                 match &mut loading {
-                    Some(loaded) => loaded.await.unwrap_or_else(|_| Err(anyhow!("the reload panicked"))),
+                    Some(loaded) => loaded.await.unwrap_or_else(|_| Err(anyhow!("its thread failed"))),
                     None => std::future::pending().await,
                 }
             };
@@ -400,7 +400,7 @@ impl Running {
                 log_access(&self.directories);
                 arguments.export = self.arguments.export.clone();
                 if arguments != self.arguments {
-                    warn("only the exports were reloaded; other options need a restart");
+                    warn("only the exports were reloaded; to apply the other changed options, restart nfs3d");
                 }
                 announce(format_args!("serving {}", listed(&self.directories)));
             }
@@ -443,7 +443,7 @@ fn state_folder() -> Option<PathBuf> {
 }
 
 fn log_access(directories: &[Directory]) {
-    // A thread of the server has the capabilities of this thread, except while it acts as a caller.
+    // All threads of the server have the capabilities of this thread, except while they act as a caller.
     let capabilities = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     for directory in directories {
         output::inform("nfs3d", directory.access(capabilities));
@@ -457,7 +457,7 @@ fn warn_of_access(directories: &[Directory], is_open: bool) {
         );
     }
     if directories.iter().any(|directory| !directory.impersonates_callers) {
-        warn("not root: every caller has the rights of the server's user");
+        warn("nfs3d is not root: every caller has the rights of the server's user");
     }
     let is_unverified = |directory: &&Directory| {
         let options = &directory.options;

@@ -13,21 +13,21 @@ use crate::provider::Provider;
 ///
 /// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. nfs3 calls
 /// MOUNT on the same connection, or on the port that the server's rpcbind returns. ?mountport=PORT at the end
-/// of the URL overrides both. ?sec=krb5, krb5i or krb5p uses the Kerberos ticket of this user. In a path, %20
-/// is a space and %3F a question mark.
+/// of the URL overrides both. ?sec=krb5, ?sec=krb5i and ?sec=krb5p use your Kerberos ticket. In a path, %20
+/// is a space and %3F is a question mark.
 ///
-/// Exit status: 0 success; 1 error of the server or this machine; 2 invalid command line; 3 server
-/// unreachable; 4 data mismatch; 130 interrupted; 141 standard output closed. RUST_LOG controls the log, for
-/// example RUST_LOG=debug.
+/// Exit status: 0 success; 1 server or local error; 2 invalid command line; 3 server unreachable; 4 data
+/// mismatch; 130 interrupted; 141 standard output closed. RUST_LOG controls the log, for example
+/// RUST_LOG=debug.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3", version)]
 #[non_exhaustive]
 pub struct Nfs3Arguments {
-    /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
-    /// server, else iwarp). Same as ?provider=PROVIDER at the end of a URL
+    /// Provider for RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
+    /// server, else iwarp). Overrides ?provider=PROVIDER at the end of a URL
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Option<Provider>,
-    /// Print neither progress nor the digests and names of copied files
+    /// Do not print progress, or the digests and names of copied files
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Print JSON objects, one per line
@@ -112,11 +112,11 @@ pub enum Nfs3Command {
         /// New name, or a directory to move the file to. An existing file is replaced
         to: Url,
     },
-    /// Copy changed files between a local directory and a directory on a server. Deletes nothing
+    /// Copy changed files between a local directory and a directory on a server, without deleting any
     ///
     /// A file is copied if its size or modification time differs. The modification time is also copied. A
-    /// symbolic link whose target differs is replaced, and is not listed. If the destination has a file or a
-    /// directory with the name of a link, the sync fails.
+    /// symbolic link whose target differs is replaced, but its name is not printed. If the destination has a
+    /// file or a directory with the name of a link, the sync fails.
     Sync {
         /// Selection of files, and concurrency
         #[command(flatten)]
@@ -131,7 +131,7 @@ pub enum Nfs3Command {
     },
     /// Describe the server and the connection to it
     Info {
-        /// Any file
+        /// Any file or directory on the server
         url: Url,
     },
 }
@@ -175,11 +175,11 @@ pub struct CopyOptions {
     pub tree: TreeOptions,
 }
 
-/// The selection of files in a tree, and the concurrency. Patterns may contain `*`, `?` and `**`, of which
-/// only `**` matches a slash. At the start of a pattern or after a slash, `**/` can also match the empty
-/// string. A pattern that ends with a slash matches only directories. A pattern with a slash before its last
-/// character is compared with the path below the copied directory. Any other pattern is compared with the
-/// name.
+/// The options for copying trees: the selected files and the number of concurrent copies. Patterns may
+/// contain `*`, `?` and `**`, of which only `**` matches a slash. At the start of a pattern or after a slash,
+/// `**/` can also match the empty string. A pattern that ends with a slash matches only directories. A
+/// pattern with a slash before its last character is compared with the path below the copied directory. Any
+/// other pattern is compared with the name.
 #[derive(Args, Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeOptions {
@@ -189,7 +189,7 @@ pub struct TreeOptions {
     /// Copy only files that match a pattern; may be repeated. Does not apply to directories
     #[arg(long, value_name = "PATTERN", value_parser = file_pattern)]
     pub include: Vec<String>,
-    /// Skip files, and directories with everything below them, that match a pattern; may be repeated
+    /// Skip files and directories that match a pattern, with everything below them; may be repeated
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub exclude: Vec<String>,
 }

@@ -19,13 +19,13 @@ pub use config::Nfs3dConfig;
 ///
 /// If nfs3d runs as root, each call runs with the caller's user ID and groups, and new files belong to that
 /// user. Root needs CAP_SETUID and CAP_SETGID. If nfs3d runs as another user, all callers have that user's
-/// rights. AUTH_SYS proves nothing, not even for programs on this machine: by default, a caller can claim to
-/// be any user except root. --all-squash makes every caller anonymous. --secure accepts calls only from ports
-/// reserved for root. Serve only networks whose machines you trust to send the correct user.
+/// rights. AUTH_SYS does not authenticate callers, not even those on this machine: by default, a caller can
+/// claim to be any user except root. --all-squash makes every caller anonymous. --secure accepts calls only
+/// from ports reserved for root. Serve only networks whose machines you trust to send the correct user.
 ///
-/// File handles cannot be guessed. Their key is stored in a file, so handles stay valid when the server
-/// restarts. --handle-key names the file. The default is handle-key in STATE_DIRECTORY, or in nfs3d below
-/// XDG_STATE_HOME or ~/.local/state.
+/// A secret key prevents forged file handles. The key is stored in a file, so handles stay valid when the
+/// server restarts. --handle-key names the file. The default is $STATE_DIRECTORY/handle-key, else
+/// $XDG_STATE_HOME/nfs3d/handle-key, else ~/.local/state/nfs3d/handle-key.
 ///
 /// SIGHUP reloads the exports from the file of --config. Without --config, SIGHUP stops the server, as
 /// SIGTERM and SIGINT do. The server supports systemd's readiness and watchdog protocols. Sockets passed by
@@ -39,34 +39,34 @@ pub struct Nfs3dArguments {
     /// The options of the only export, or the defaults of the exports in the configuration file.
     #[command(flatten)]
     pub export: ExportOptions,
-    /// Read options from this TOML file: NAME = VALUE for long options, dir = "DIR", and export tables with
-    /// options of one export. Options outside of tables are the defaults of each export. The command line
-    /// overrides options outside of tables.
+    /// Read options from this TOML file: NAME = VALUE for long options, dir = "DIR", and an array of tables
+    /// named export, with the options of one export per table. Options outside of tables are the defaults for
+    /// all exports. The command line overrides options outside of tables.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check options, provider, addresses, directories, handle key and keytab, then exit
     #[arg(long)]
     pub check_config: bool,
-    /// The address to listen on; port 0 selects a free port
+    /// The address to listen on for RPC-over-RDMA; port 0 selects a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
     pub listen: String,
-    /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address,
+    /// Provider for RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address,
     /// else iwarp)
     #[arg(long, value_name = "PROVIDER", default_value_t)]
     pub provider: Provider,
-    /// Require CRCs over iWARP. Clients that require CRCs always get them. Linux's siw rejects a CRC that is
-    /// split between two TCP segments, and reconnects
+    /// Require CRCs over iWARP. Connections always use CRCs if the client requires them. Linux's siw rejects
+    /// a CRC that is split between two TCP segments, so its connections occasionally break
     #[arg(long)]
     pub crc: bool,
-    /// Also serve NFS and MOUNT over TCP at this address. Linux's mount command calls MOUNT there
-    /// (mountport=PORT)
+    /// Also serve NFS and MOUNT over TCP at this address. Linux's mount command calls MOUNT over TCP: pass
+    /// this port as the mount option mountport=PORT
     #[arg(long, value_name = "ADDR:PORT")]
     pub tcp: Option<String>,
     /// The file with the key of file handles; created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub handle_key: Option<PathBuf>,
     /// Print statistics when the server stops: connections, replies, duplicate requests, traffic, and
-    /// refusals
+    /// rejected or dropped messages
     #[arg(long)]
     pub stats: bool,
     /// Serve Prometheus metrics and a health check (/healthz) over HTTP at this address
@@ -80,7 +80,7 @@ pub struct Nfs3dArguments {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     /// Register NFS and MOUNT with rpcbind, under the netid rdma or rdma6, and with --tcp also under tcp or
-    /// tcp6. Replaces other registrations of both programs
+    /// tcp6. Existing registrations of both programs under these netids are replaced
     #[arg(long)]
     pub register: bool,
     /// Register with the rpcbind at this address instead of this machine's rpcbind
@@ -92,7 +92,7 @@ pub struct Nfs3dArguments {
 #[derive(Args, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ExportOptions {
-    /// The directory; clients can reach nothing outside it
+    /// The directory to serve; clients cannot access files outside it
     pub dir: Option<PathBuf>,
     /// The path at which clients mount the directory
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = mount_path)]
@@ -107,15 +107,15 @@ pub struct ExportOptions {
     /// option, only this machine is served: loopback and the addresses of --listen and --tcp
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     pub allow: Vec<IpNet>,
-    /// The accepted security of NFS calls, most preferred first: sys (AUTH_SYS), krb5 (Kerberos), krb5i (with
-    /// integrity), krb5p (with encryption). Other calls are rejected. Kerberos needs a key of the service nfs
-    /// in the keytab (KRB5_KTNAME)
+    /// The accepted security flavors of NFS calls, most preferred first: sys (AUTH_SYS), krb5 (Kerberos),
+    /// krb5i (with integrity), krb5p (with encryption). Other calls are rejected. Kerberos requires a key for
+    /// the service nfs in the keytab (KRB5_KTNAME)
     #[arg(long, value_name = "SECURITY", value_delimiter = ',', default_value = "sys")]
     pub sec: Vec<Security>,
-    /// Give callers that are root the rights of root instead of making them anonymous
+    /// Let callers that are root act as root instead of as the anonymous user
     #[arg(long, conflicts_with = "all_squash")]
     pub no_root_squash: bool,
-    /// Reject calls from unprivileged ports (1024 and above). nfs3 uses unprivileged ports
+    /// Reject calls from unprivileged ports (1024 and above), including all calls of nfs3
     #[arg(long)]
     pub secure: bool,
     /// Make every caller anonymous

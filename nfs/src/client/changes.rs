@@ -28,7 +28,7 @@ impl Remote {
         }
     }
 
-    /// Returns a newly created file from the reply, or by a LOOKUP if the reply has no handle or attributes.
+    /// Returns a newly created file. Calls LOOKUP if the reply has no handle or no attributes.
     pub(super) async fn made(
         &self,
         above: &RemoteFile,
@@ -82,8 +82,8 @@ impl Remote {
     }
 
     /// Creates a symbolic link, or replaces a symbolic link that has another target. To replace a link,
-    /// removes `temporary` if it exists, creates the new link with that name, and renames it. If this fails,
-    /// the old link stays.
+    /// removes an existing file `temporary`, creates the new link with that name, and renames the new link.
+    /// If a step fails, the old link stays.
     ///
     /// # Errors
     /// [`ClientError`], including if the name exists but is not a symbolic link.
@@ -110,7 +110,7 @@ impl Remote {
         self.make_link(above, temporary.clone(), target).await?;
         let renamed = self.rename((above, temporary.clone()), (above, name)).await;
         if renamed.is_err() {
-            // The error of the rename is more useful than an error of this call.
+            // The error of the rename is more useful than an error of the removal.
             let _ = self.remove(above, temporary).await;
         }
         renamed

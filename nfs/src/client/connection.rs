@@ -95,7 +95,7 @@ impl<P: Binding> MessageTransport<P> for ServerConnection {
     }
 }
 
-/// A connection for calls of the NFS program, with the security of a URL.
+/// A connection for calls of the NFS program, with the security flavor of a URL.
 #[derive(Clone, Debug)]
 pub enum NfsConnection {
     /// Sends calls with the credential of the connection.
@@ -127,7 +127,8 @@ impl Caller<NfsV3> for NfsConnection {
 }
 
 impl NfsConnection {
-    /// Applies the security of a URL to a connection to the URL's server.
+    /// Returns a connection that calls the NFS program with the security flavor of a URL. `connection` leads
+    /// to the URL's server.
     ///
     /// # Errors
     /// [`ClientError::Call`] if the URL requests Kerberos and the feature `krb5` is disabled.
@@ -138,8 +139,8 @@ impl NfsConnection {
         Ok(NfsConnection::Gss(GssClient::new(connection, mechanism, service)))
     }
 
-    /// Returns a connection whose calls receive the first eligible item of the result in this memory, like
-    /// [`ServerConnection::with_result_memory`]. RPCSEC_GSS calls do not use the memory.
+    /// Returns a connection whose calls receive the first eligible item of their result in `memory`, like
+    /// [`ServerConnection::with_result_memory`]. RPCSEC_GSS calls do not use `memory`.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         match self {
@@ -171,8 +172,8 @@ impl ServerConnection {
         }
     }
 
-    /// Returns a client on the same connection whose calls receive the first eligible item of the result in
-    /// this memory, like [`Client::with_result_memory`].
+    /// Returns a client on the same connection whose calls receive the first eligible item of their result in
+    /// `memory`, like [`Client::with_result_memory`].
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         match self {

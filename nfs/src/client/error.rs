@@ -15,12 +15,10 @@ pub enum ClientError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// MOUNT is not available on this connection, and the query of the server's rpcbind failed.
-    #[error(
-        "MOUNT is not available on this connection, and {0}; set its port with ?mountport=PORT at the end of the URL"
-    )]
+    #[error("MOUNT is not available on this connection, and {0}; add ?mountport=PORT to the end of the URL")]
     Find(#[from] rpcbind::RpcbindError),
     /// The server's rpcbind has no registration of MOUNT.
-    #[error("{host} has not registered MOUNT; set its port with ?mountport=PORT at the end of the URL")]
+    #[error("MOUNT is not registered with the rpcbind of {host}; add ?mountport=PORT to the end of the URL")]
     NoMount {
         /// The server.
         host: String,
@@ -45,16 +43,16 @@ pub enum ClientError {
         /// The status (RFC 1813 section 2.6).
         status: u32,
     },
-    /// The server does not accept the security of the URL.
+    /// The server does not accept the security flavor of the URL.
     #[error(
         "{path}: the server does not accept {wanted}, only {offered}; select one with ?sec=NAME at the end of the URL"
     )]
     Security {
         /// The export.
         path: String,
-        /// The security of the URL.
+        /// The security flavor of the URL.
         wanted: Security,
-        /// The security values that the server accepts.
+        /// The security flavors that the server accepts.
         offered: String,
     },
     /// The server violated the protocol or exceeded a limit of the client.

@@ -75,7 +75,7 @@ impl Remote {
             let last =
                 last.ok_or_else(|| violation("the reply has neither entries nor the end of the listing"))?;
             if !cookies.insert(last) {
-                return Err(violation("repeated cookie"));
+                return Err(violation("the server repeated a cookie"));
             }
             args = Readdirplus3Args { cookie: last, cookieverf, ..args };
         }

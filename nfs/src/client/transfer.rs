@@ -263,7 +263,7 @@ impl Remote {
                 return Ok(sum);
             }
         }
-        Err(ClientError::server("COMMIT", &file.path, "the server repeatedly loses written data"))
+        Err(ClientError::server("COMMIT", &file.path, "the server repeatedly lost written data"))
     }
 
     /// Writes the rest of a source once. Returns the digest and, if the server left data uncommitted,
@@ -363,8 +363,8 @@ struct Range {
     count: u32,
 }
 
-/// Reads a range with as many calls as the server needs. Also returns true if the range reaches the end of
-/// the file. `reader` has memory for a result.
+/// Reads a range, and calls again after a short reply. Also returns true if the range reaches the end of the
+/// file. `reader` has memory for one result; `nfs` is called if that memory is in use.
 async fn read_range(
     [reader, nfs]: [Client<NfsConnection>; 2],
     range: Range,
@@ -401,7 +401,7 @@ async fn read_range(
     }
 }
 
-/// Writes a range with as many calls as the server needs. Returns the number of written bytes, and the
+/// Writes a range, and calls again after a partial write. Returns the number of written bytes, and the
 /// verifiers of uncommitted data.
 async fn write_range(
     nfs: Client<NfsConnection>,

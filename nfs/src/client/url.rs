@@ -32,8 +32,8 @@ impl Transport {
 }
 
 /// The location of a file: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two
-/// hexadecimal digits encode a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
-/// `provider=NAME` and `sec=NAME` are separated by `&`.
+/// hexadecimal digits encode a byte. The options `mountport=PORT`, `rpcbind=PORT`, `provider=NAME` and
+/// `sec=NAME` may follow after `?`, separated by `&`.
 ///
 /// ```
 /// use rpcrdma_nfs::client::{Transport, Url};
@@ -62,7 +62,7 @@ pub struct Url {
     pub rpcbind_port: u16,
     /// The provider for RPC-over-RDMA.
     pub provider: Provider,
-    /// The security of NFS calls. MOUNT is called with AUTH_SYS.
+    /// The security flavor of NFS calls. Calls of MOUNT never use Kerberos.
     pub security: Security,
 }
 
@@ -73,7 +73,7 @@ pub enum UrlError {
     #[error("invalid URL: expected rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH")]
     Scheme,
     /// The host or its closing bracket is missing.
-    #[error("the URL has no host")]
+    #[error("no host in the URL: expected HOST, or [HOST] for an IPv6 address")]
     Host,
     /// A port is invalid.
     #[error("invalid port in the URL: expected a number from 1 to 65535")]
@@ -86,14 +86,14 @@ pub enum UrlError {
         "invalid URL option: expected mountport=PORT, rpcbind=PORT, provider=NAME or sec=NAME after ?; %3F is a question mark"
     )]
     Option,
-    /// The security after `sec=` is unknown.
+    /// The security flavor after `sec=` is unknown.
     #[error("invalid sec in the URL: {0}")]
     Security(#[from] UnknownSecurity),
 }
 
 impl Url {
-    /// Returns the address to connect to: `HOST:PORT`, with brackets around an IPv6 address unless it has a
-    /// zone with a name.
+    /// Returns the address to connect to: `HOST:PORT`, with brackets around an IPv6 address unless the
+    /// address has a named zone.
     #[must_use]
     pub fn address(&self) -> String {
         self.with_port(self.port)

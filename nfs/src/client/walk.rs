@@ -48,8 +48,8 @@ struct Level {
 }
 
 /// Visits everything below a directory, depth first and in the order of names. Does not follow links. The
-/// walk fails if a directory contains itself or is more than 512 levels deep. To bound memory, the walk also
-/// fails if the listings on the current path exceed 256 MiB in total.
+/// walk fails if a directory contains itself or if directories are nested more than 512 levels deep. To bound
+/// memory, the walk also fails if the listings on the current path exceed 256 MiB in total.
 #[derive(Debug)]
 pub struct Walk<'a> {
     remote: &'a Remote,

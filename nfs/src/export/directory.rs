@@ -10,8 +10,8 @@
 //!   has the rights of its own user for all callers, and new files belong to that user
 //!   ([`DirectoryExport::impersonates_callers`]).
 //! - If another process renames a file, the file's handles are stale until a client looks up the new name.
-//!   The first stale handle, for example from an earlier server, starts the only walk over the whole
-//!   directory. This walk also finds renamed files, and ends after a million files.
+//!   The first stale handle, for example from an earlier server, starts a walk over the whole directory. The
+//!   walk also finds renamed files. It runs only once, and stops after 1,048,576 files.
 //! - On file systems without creation times, a handle can refer to a later file with the same number. Before
 //!   Linux 6.13, this is also possible if both files are created within a few milliseconds.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
@@ -19,11 +19,11 @@
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
 //!   adds these rights to the mode. If the server is killed at that time, the rights remain.
 //! - Requires `/proc`, which is used to reopen a checked file and to change its mode.
-//! - Files stay open for up to two seconds after they were last read or written. A program that was written
-//!   cannot be run during this time (ETXTBSY). At most 512 descriptors stay open, and at most an eighth of
-//!   the process's limit.
-//! - A WRITE past RLIMIT_FSIZE terminates the process with SIGXFSZ unless the process handles or ignores that
-//!   signal, as `nfs3d` does. In that case, the WRITE fails with [`NfsError::FBig`].
+//! - Files stay open for up to two seconds after they were last read or written. During this time, a written
+//!   file cannot be executed (ETXTBSY). Per export, at most 512 descriptors stay open, and at most an eighth
+//!   of the process's limit.
+//! - If the process handles or ignores SIGXFSZ, as `nfs3d` does, a WRITE past RLIMIT_FSIZE fails with
+//!   [`NfsError::FBig`]. Otherwise, the signal terminates the process.
 //! - Each known file uses about 150 bytes of memory until a client removes the file. The memory of files that
 //!   other processes removed is freed when the number of known files reaches 65,536, and each time the number
 //!   doubles.
@@ -227,8 +227,8 @@ impl DirectoryExport {
         DirectoryExport { key, ..self }
     }
 
-    /// Sets whether file systems mounted below the directory are served. The default refuses them with
-    /// [`NfsError::Acces`] and omits them from listings.
+    /// Sets whether file systems mounted below the directory are served. By default, their files are refused
+    /// with [`NfsError::Acces`] and omitted from listings.
     #[must_use]
     pub fn cross_mounts(self, cross_mounts: bool) -> Self {
         DirectoryExport { cross_mounts, ..self }
@@ -332,7 +332,7 @@ impl DirectoryExport {
         }
     }
 
-    /// As `content`, for a call that holds the file's lock.
+    /// Returns a descriptor like [`DirectoryExport::content`], for a call that holds the file's lock.
     fn locked_content(
         &self,
         located: &Located,

@@ -184,6 +184,10 @@ impl Export for MemoryExport {
         self.handle(ROOT)
     }
 
+    fn owns(&self, file: &FileHandle) -> bool {
+        self.id(file).is_ok()
+    }
+
     fn write_verifier(&self) -> NfsVerifier {
         self.instance
     }

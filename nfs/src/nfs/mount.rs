@@ -14,10 +14,10 @@ use super::{ExportPolicy, Exports, NfsHandler};
 use crate::export::{Export, FileHandle, FileKind, NfsCaller, NfsError};
 use crate::security::Security;
 
-/// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and the size
-/// of a DUMP reply is bounded.
+/// Maximum number of recorded mounts; the oldest are dropped first. The list is only informational. The
+/// limit bounds the size of a DUMP reply.
 const MOUNTS_MAX: usize = 128;
-/// Maximum number of networks in an EXPORT reply, whose size is bounded.
+/// Maximum number of networks in an EXPORT reply. The limit bounds the size of the reply.
 const NETS_MAX: usize = 1000;
 const EXPORTS_MAX: usize = 128;
 const AUTH_NONE: i32 = 0;

@@ -2,8 +2,8 @@ use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_runtime::ProcedureId;
 use rpcrdma_runtime::program::Program;
 
-/// Returns true if a procedure of NFSv3 must not run twice for one call, and false for any other program. A
-/// second run could fail or undo later changes. Pass this function to
+/// Returns true for the NFSv3 procedures that must not run twice for one call: a second run could fail or
+/// undo later changes. Returns false for all other procedures and programs. Pass this function to
 /// [`CachePolicy::only`](rpcrdma_runtime::CachePolicy::only).
 #[must_use]
 pub fn must_not_run_twice(called: ProcedureId) -> bool {

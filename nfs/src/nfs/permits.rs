@@ -10,8 +10,8 @@ use crate::export::FileHandle;
 /// Maximum number of concurrent blocking calls of one owner. Each call occupies a thread of tokio's blocking
 /// pool, which has 512 threads by default.
 const CALLS_MAX: usize = 64;
-/// Maximum number of concurrent blocking calls of one owner that change the same file. Concurrent stable
-/// writes share one sync.
+/// Maximum number of concurrent blocking calls of one owner that change the same file. More than one call is
+/// allowed, because concurrent stable writes share one sync.
 const CHANGES_MAX: usize = 16;
 
 /// Limits an owner's concurrent blocking calls, and its concurrent changes of one file or directory. Further

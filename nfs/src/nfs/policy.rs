@@ -14,16 +14,16 @@ pub enum Squash {
     /// Only callers without an identity.
     #[default]
     Strangers,
-    /// Callers without an identity, the user root and the group root. So root on another machine does not
-    /// have root rights here.
+    /// Callers without an identity, and callers that are root. The group root becomes the anonymous group, so
+    /// root on another machine has no root rights here.
     Root,
     /// All callers.
     All,
 }
 
-/// Which callers a server admits, and their identities. AUTH_SYS proves nothing: any process that may connect
-/// can claim any identity that is not squashed. RPCSEC_GSS proves a name, which [`ExportPolicy::principals`]
-/// maps to a user.
+/// Which callers a server admits, and their identities. AUTH_SYS does not authenticate callers: any process
+/// that may connect can claim any identity that is not squashed. RPCSEC_GSS authenticates a name, which
+/// [`ExportPolicy::principals`] maps to a user.
 #[derive(Clone, Debug)]
 pub struct ExportPolicy {
     /// The admitted source networks. An empty list admits all addresses.
@@ -35,8 +35,8 @@ pub struct ExportPolicy {
     pub squash: Squash,
     /// The user and group of anonymous callers.
     pub anonymous: (u32, u32),
-    /// The accepted security of NFS calls, most preferred first. Other calls except NULL are rejected with
-    /// AUTH_TOOWEAK. MOUNT returns this list and accepts calls with any security.
+    /// The accepted security flavors of NFS calls, most preferred first. Other calls except NULL are rejected
+    /// with AUTH_TOOWEAK. MOUNT returns these flavors, and itself accepts calls with any flavor.
     pub security: Vec<Security>,
     /// The users of callers with RPCSEC_GSS.
     pub principals: Principals,
@@ -84,7 +84,7 @@ impl ExportPolicy {
         self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&address))
     }
 
-    /// Returns true if NFS accepts the security of this call.
+    /// Returns true if the policy accepts the security flavor of this call.
     #[must_use]
     pub fn accepts(&self, context: &CallContext) -> bool {
         Security::of(context).is_some_and(|security| self.security.contains(&security))

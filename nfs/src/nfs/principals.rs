@@ -25,8 +25,8 @@ struct Inner {
     kept: Mutex<HashMap<Bytes, Lookup>>,
 }
 
-/// The lookup of a name: `None` while it runs, then the time of its end and the user. The channel is closed
-/// without a value if the lookup panicked.
+/// The lookup of a name: `None` while the lookup runs, then its completion time and the user. If the lookup
+/// panicked, the channel is closed without a value.
 type Lookup = watch::Receiver<Option<(Instant, Option<NfsCaller>)>>;
 
 fn is_running(lookup: &Lookup) -> bool {
@@ -34,7 +34,8 @@ fn is_running(lookup: &Lookup) -> bool {
 }
 
 impl Principals {
-    /// Uses `find`, which may block, to look up the user of a name. Names without a user are anonymous.
+    /// Uses `find`, which may block, to look up the user of a name. A caller whose name has no user is
+    /// anonymous.
     pub fn new(find: impl Fn(&[u8]) -> Option<NfsCaller> + Send + Sync + 'static) -> Self {
         Principals(Arc::new(Inner { find: Box::new(find), kept: Mutex::default() }))
     }

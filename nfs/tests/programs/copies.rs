@@ -25,7 +25,7 @@ fn files_and_directories_are_moved() {
     }
     let [rdma, tcp] = daemon.urls().map(|base| format!("{base}/dir"));
     let apart = nfs3(here.path(), &["mv", &rdma, &tcp]);
-    assert_eq!(fails(&apart), (2, "nfs3: mv needs two URLs of the same server\n"));
+    assert_eq!(fails(&apart), (2, "nfs3: mv needs two URLs on the same server\n"));
     daemon.stop(Signal::TERM);
 }
 

@@ -20,9 +20,10 @@ use crate::report::Report;
 
 /// Returns the local path to which a URL's file is copied.
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    let name = url.file_name().context("the URL does not name a file")?;
+    const NO_NAME: &str = "the URL does not end in a name; with -r, give a local directory";
+    let name = url.file_name().context(NO_NAME)?;
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
-        bail!("the URL does not name a file");
+        bail!(NO_NAME);
     }
     let name = Path::new(OsStr::from_bytes(name));
     Ok(match to {
@@ -67,7 +68,7 @@ pub(crate) async fn fetch(
     if std::fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
         bail!("{}: is not a regular file; use nfs3 cat to write to it", shown());
     }
-    // Computing the digest of a long partial file would delay the calls of other copies.
+    // `Part::open` computes the digest of the partial file. On this thread, that would delay other copies.
     let (target, version) = (to.to_owned(), file.clone());
     let opened = tokio::task::spawn_blocking(move || Part::open(&target, &version, resume));
     let mut part = opened.await?.with_context(shown)?;
@@ -76,7 +77,7 @@ pub(crate) async fn fetch(
     if !part.has_version_of(&current) {
         part.discard().with_context(shown)?;
         return Err(
-            DataMismatch(format!("{}: changed during the copy; the copy was discarded", file.path)).into()
+            DataMismatch(format!("{}: changed during the copy; copy discarded, retry", file.path)).into()
         );
     }
     let sum = part.sum();

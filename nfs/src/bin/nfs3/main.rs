@@ -122,9 +122,9 @@ async fn ls(url: &Url, long: bool, human: bool, report: Report) -> anyhow::Resul
 
 async fn mv(from: &Url, to: &Url) -> anyhow::Result<()> {
     let server = |url: &Url| (url.transport, url.address());
-    ensure!(server(from) == server(to), Usage("mv needs two URLs of the same server"));
+    ensure!(server(from) == server(to), Usage("mv needs two URLs on the same server"));
     let remote = Remote::mount(from).await?;
-    ensure!(remote.contains(&to.path), "{}: not in the same export", show::text(&to.path));
+    ensure!(remote.contains(&to.path), "{}: not in the same export as the source", show::text(&to.path));
     let (dir, name) = parent(&remote, from).await?;
     let to = match remote.find(&to.path).await {
         Ok(there) if there.is_directory() => (there, name.clone()),
@@ -164,7 +164,7 @@ async fn cat(url: &Url, expected: Option<Digest>) -> anyhow::Result<()> {
 
 /// Returns the parent directory of a URL's file, and the file's name.
 async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
-    let (above, name) = url.split_name().context("the URL names the root directory of the server")?;
+    let (above, name) = url.split_name().context("the URL names the server's root; append a path")?;
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
 }
 

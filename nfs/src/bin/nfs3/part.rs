@@ -203,8 +203,8 @@ impl Part {
         })
     }
 
-    /// Resumes the data of an earlier run. Returns false if the saved data has changed, belongs to another
-    /// version, or is missing.
+    /// Resumes from the saved data of an earlier run. Returns false if the data has changed, belongs to
+    /// another version, or is missing.
     fn try_resume(&mut self) -> io::Result<bool> {
         let Some((length, expected, version)) = read_state(&beside(&self.target, STATE))? else {
             return Ok(false);
@@ -249,8 +249,8 @@ impl Part {
         self.save_state(self.sync)
     }
 
-    /// Replaces the saved state if data was appended since the last save. `sync` may wait until the new state
-    /// is on the disk.
+    /// Replaces the saved state if data was appended since the last save. `sync` is called with the new state
+    /// file and may wait until the file is on the disk.
     fn save_state(&mut self, sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
         if self.length == self.saved {
             return Ok(());

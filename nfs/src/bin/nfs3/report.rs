@@ -25,7 +25,7 @@ pub(crate) fn warn(what: impl fmt::Display) {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
-    /// Print neither progress nor the digests and names of copied files.
+    /// Do not print progress, or the digests and names of copied files.
     pub(crate) quiet: bool,
     /// Print JSON objects, one per line.
     pub(crate) json: bool,

@@ -7,13 +7,13 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use rpcrdma_nfs::cli::nfs3::{Location, TreeOptions};
 use rpcrdma_nfs::client::{Digest, DirectoryItem, Remote, RemoteFile, Step, Url};
 use rpcrdma_nfs3::{Ftype3, Nfstime3};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 
@@ -148,7 +148,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
 fn must_be_complete(top: &[u8], skipped: u64) -> anyhow::Result<()> {
     if skipped > 0 {
         bail!(
-            "{}: incomplete: reserved names skipped: {skipped}; rename them or use --exclude",
+            "{}: incomplete copy: reserved names skipped: {skipped}; rename the files or use --exclude",
             show::text(top)
         );
     }
@@ -172,8 +172,11 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     }
     let sum = fetch(&remote, &file, &to, true, None, plan.report).await?;
     let Nfstime3 { seconds, nseconds } = file.attributes.mtime;
-    let time = UNIX_EPOCH + Duration::new(seconds.into(), nseconds);
-    File::open(&to).and_then(|file| file.set_modified(time)).with_context(|| shown.clone())?;
+    let last_modification = Timespec { tv_sec: seconds.into(), tv_nsec: nseconds.into() };
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let times = Timestamps { last_access, last_modification };
+    // The mode may forbid opening the file.
+    utimensat(CWD, &to, &times, AtFlags::SYMLINK_NOFOLLOW).with_context(|| shown.clone())?;
     plan.report.copied(sum, &shown)
 }
 
@@ -191,11 +194,17 @@ async fn is_same(
     if compare == Compare::Time {
         return Ok(modified(here) == there.attributes.mtime);
     }
+    let path = at.to_owned();
+    // On this thread, computing the digest would delay other copies.
+    let local = tokio::task::spawn_blocking(move || local_digest(&path));
+    let local = local.await?.with_context(|| at.display().to_string())?;
+    Ok(local == remote.read_file(there, &mut |_| Ok(())).await?)
+}
+
+fn local_digest(path: &Path) -> io::Result<Digest> {
     let mut sum = Sha256::new();
-    let mut file = File::open(at).with_context(|| at.display().to_string())?;
-    io::copy(&mut file, &mut Summing(&mut sum)).with_context(|| at.display().to_string())?;
-    let digest = remote.read_file(there, &mut |_| Ok(())).await?;
-    Ok(Digest::from(sum) == digest)
+    io::copy(&mut File::open(path)?, &mut Summing(&mut sum))?;
+    Ok(Digest::from(sum))
 }
 
 /// Returns the modification time as an NFS time. A value out of range becomes zero.
@@ -210,7 +219,7 @@ fn name_of<'a>(dir: &RemoteFile, item: &'a DirectoryItem) -> anyhow::Result<&'a 
     let is_one =
         !name.is_empty() && name != b".." && name != b"." && !name.iter().any(|b| matches!(b, b'/' | 0));
     if !is_one {
-        bail!("{}: invalid local file name {}", dir.path, show::text(name));
+        bail!("{}: invalid file name from the server: {}", dir.path, show::text(name));
     }
     Ok(Path::new(OsStr::from_bytes(name)))
 }
@@ -240,15 +249,15 @@ fn link_here(at: &Path, to: &[u8], replace: bool) -> io::Result<()> {
     }
 }
 
-const RESERVED: &str = "the name is reserved for incomplete copies";
+const RESERVED: &str = "the name is reserved for temporary files of nfs3";
 const UNSUPPORTED: &str = "not a file, directory or symbolic link";
 
 fn warn_skipped(what: &str, why: &str) {
     warn(format_args!("{}: skipped: {why}", show::text(what.as_bytes())));
 }
 
-/// Copies a tree into the URL's directory, or under the URL's name if that directory does not exist. With
-/// `inside`, copies only the contents of the tree.
+/// Copies a tree into the URL's directory, or with `inside`, only the tree's contents. If that directory does
+/// not exist, copies the tree under the URL's name.
 pub(crate) async fn put(
     from: &Path,
     url: &Url,
@@ -364,7 +373,7 @@ pub(crate) async fn sync(from: &Location, to: &Location, plan: &Plan) -> anyhow:
     }
 }
 
-/// Returns the directory to which a link points. Any other path stays as given.
+/// Returns the directory to which a link points. Returns any other path unchanged.
 fn followed(directory: &Path) -> io::Result<PathBuf> {
     if directory.is_symlink() { directory.canonicalize() } else { Ok(directory.to_owned()) }
 }

@@ -30,8 +30,8 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 
-/// Opens the directories of exports. A directory of `before` with the same options for opening stays open,
-/// with its files, if its path still refers to the same directory or cannot be accessed.
+/// Opens the directories of exports. Reuses a directory of `before`, with its open files, if the options for
+/// opening are the same. The path must still refer to the same directory, or be inaccessible.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,

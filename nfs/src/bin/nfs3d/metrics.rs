@@ -17,8 +17,8 @@ use tokio::time::timeout;
 /// The upper bounds of the buckets of every histogram, in seconds.
 const BUCKETS: [f64; 14] =
     [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1.0, 10.0];
-/// Maximum number of requests at a time. A further request ends the oldest one, because requests of honest
-/// clients end at once.
+/// Maximum number of concurrent requests. A further request aborts the oldest request: requests of honest
+/// clients complete quickly.
 const REQUESTS_MAX: usize = 16;
 /// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
@@ -127,7 +127,7 @@ impl Recorder for Registry {
     }
 }
 
-/// The HTTP server of the metrics, before it runs.
+/// An HTTP server for the metrics, bound to its address.
 pub(crate) struct Exporter {
     listener: TcpListener,
     registry: Registry,
@@ -138,7 +138,7 @@ impl Exporter {
     pub(crate) async fn bind(address: &str) -> anyhow::Result<Self> {
         let registry = Registry::default();
         let bound = TcpListener::bind(address).await;
-        let listener = bound.with_context(|| format!("the address of --metrics ({address})"))?;
+        let listener = bound.with_context(|| format!("cannot bind the address of --metrics ({address})"))?;
         metrics::set_global_recorder(registry.clone())?;
         rpcrdma_runtime::enable_metrics();
         Ok(Exporter { listener, registry })

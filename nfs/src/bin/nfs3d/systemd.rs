@@ -24,12 +24,12 @@ impl Sockets {
         let mut take = |index| {
             let socket = passed
                 .take_tcp_listener(index)
-                .context("a socket passed by systemd is not a TCP listener")?;
+                .context("a socket passed by systemd is not a TCP listener; set ListenStream=ADDR:PORT")?;
             let listener = socket.map(|socket| {
                 socket.set_nonblocking(true)?;
                 TcpListener::from_std(socket)
             });
-            listener.transpose().context("a socket passed by systemd")
+            listener.transpose().context("cannot use a socket passed by systemd")
         };
         Ok(Sockets { rdma: take(0)?, tcp: take(1)? })
     }

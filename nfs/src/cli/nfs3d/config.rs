@@ -25,9 +25,9 @@ pub struct Nfs3dConfig {
 }
 
 impl Nfs3dConfig {
-    /// Returns the log format for the error of [`Nfs3dConfig::read`]: the value of `--log-format`, or else of
-    /// `log-format` in the file of `--config`. If neither is valid, returns [`LogFormat::Text`]. Options
-    /// after an invalid option are ignored.
+    /// Returns the format in which to report an error of [`Nfs3dConfig::read`]: the value of `--log-format`,
+    /// or else of `log-format` in the file of `--config`. If neither is valid, returns [`LogFormat::Text`].
+    /// Ignores arguments after the first invalid argument.
     #[must_use]
     pub fn log_format(line: &[OsString]) -> LogFormat {
         let Some(given) = valid_start(line) else { return LogFormat::Text };
@@ -45,9 +45,9 @@ impl Nfs3dConfig {
     /// Reads the command line, which begins with the program's name, and the file of `--config`.
     ///
     /// # Errors
-    /// A [`clap::Error`] if the command line is invalid, or another error if the file is invalid or no
-    /// directory is given. For an invalid entry of the file, the message contains the line and, if known, the
-    /// option.
+    /// A [`clap::Error`] if the command line is invalid. Another error if the file cannot be read or is
+    /// invalid, or if the directory is missing or is given twice. For an invalid entry of the file, the
+    /// message contains the line and, if known, the option.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
         // The parser below reports invalid arguments.
         let named =
@@ -76,7 +76,7 @@ impl Nfs3dConfig {
             }
         }
         entries.retain(|entry| given.value_source(&entry.id) != Some(ValueSource::CommandLine));
-        let (program, rest) = line.split_first().context("the command line includes the program's name")?;
+        let (program, rest) = line.split_first().context("the command line has no program name")?;
         let parse = |entries: &mut dyn Iterator<Item = &Entry>| {
             let of_file = entries.flat_map(|entry| entry.arguments.iter().cloned());
             let all = [program.clone()].into_iter().chain(of_file).chain(rest.iter().cloned());
@@ -104,7 +104,7 @@ impl Nfs3dConfig {
         match (&server.export.dir, exports.is_empty()) {
             (Some(_), true) => exports.push(server.export.clone()),
             (Some(_), false) => {
-                bail!("the directory is given twice: as DIR or `dir`, and in [[export]] tables")
+                bail!("the directory is given both as DIR or `dir` and in [[export]] tables: remove one")
             }
             (None, true) => {
                 bail!("no directory to serve: give DIR, or [[export]] tables in the file of --config")
@@ -188,7 +188,7 @@ impl File<'_> {
         Ok(Entry { id: arg.get_id().to_string(), name: called.to_owned(), at: span, arguments })
     }
 
-    /// Reads the table of an export. The options outside of tables are the defaults of the export.
+    /// Reads the table of an export. Options outside of tables are the defaults.
     fn export(
         &self,
         table: &DeTable<'_>,

@@ -88,8 +88,9 @@ fn timespec(set: Option<SetTime>) -> Result<Timespec, NfsError> {
     }
 }
 
-/// Encodes the verifier of an exclusive CREATE as file times, which the client replaces later. So even a
-/// restarted server detects a retransmission. The top bit of each half does not fit and is dropped.
+/// Encodes the verifier of an exclusive CREATE as file times, which the client replaces later. Even a
+/// restarted server therefore detects a retransmission. The top bit of each half is dropped, because some
+/// file systems cannot store times after 2038.
 pub(super) fn verifier_times(verifier: NfsVerifier) -> [FileTime; 2] {
     let [a, b, c, d, e, f, g, h] = verifier;
     [[a, b, c, d], [e, f, g, h]]

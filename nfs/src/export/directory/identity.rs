@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// System calls interpret `u32::MAX` as "unchanged": such a caller would act as root.
+    /// System calls interpret `u32::MAX` as "unchanged", so a caller with this number would act as root.
     #[test]
     fn a_caller_without_a_uid_is_not_root() {
         let identities = Identities::of_this_process().unwrap();

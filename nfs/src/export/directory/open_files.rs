@@ -21,9 +21,9 @@ use crate::export::NfsCaller;
 /// Idle time before a descriptor is closed. Until then, processes of this machine cannot execute a file that
 /// is open for writing (ETXTBSY). Linux's server uses the same interval.
 const IDLE: Duration = Duration::from_secs(2);
-/// Maximum number of cached descriptors.
+/// Maximum number of cached descriptors per export.
 const MAX: usize = 512;
-/// Cached descriptors use at most one eighth of the process's limit of open files.
+/// The cached descriptors of one export use at most one eighth of the process's limit of open files.
 const PART: u64 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -202,7 +202,7 @@ impl Export for DirectoryExport {
         })
     }
 
-    /// Only root may create devices. The server may lack that right even for root.
+    /// Only root may create devices. If the server lacks CAP_MKNOD, even root cannot create devices.
     fn mknod(
         &self,
         caller: &NfsCaller,
@@ -285,7 +285,8 @@ impl Export for DirectoryExport {
         let dir = self.locate_directory(dir)?;
         let _acting = self.identities.impersonate(caller)?;
         let mut names = rustix::fs::Dir::new(dir.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
-        // The file system's cookies stay valid when names change and after a restart of the server.
+        // The file system's cookies stay valid when names change and when the server restarts, so the
+        // verifier never changes.
         let verifier = NfsVerifier::default();
         let from = i64::try_from(after.0).map_err(|_| NfsError::BadCookie)?;
         if from != 0 {

@@ -155,7 +155,7 @@ impl DirectoryExport {
     /// Returns exactly `count` bytes, or `None`.
     fn pages(&self, open: &OwnedFd, offset: u64, count: usize) -> Option<Vec<u8>> {
         let mut data = vec![0; count];
-        // Beyond the end of a file, an offset may exceed the system's maximum.
+        // Beyond the end of a file, `count` is 0, and the offset may exceed the system's maximum.
         let read = if count == 0 {
             Ok(0)
         } else if self.storage == Storage::Memory {

@@ -11,7 +11,7 @@ pub(super) const FILE_MAX: u64 = i64::MAX as u64;
 /// message in memory.
 const SHARED_FROM: usize = 64 << 10;
 
-/// A file's content: the written data by offset, with holes between.
+/// A file's content: the written data by offset, with holes in between.
 ///
 /// A large write keeps its receive buffer, and a read within the written range returns a part of the buffer
 /// without copying. The buffer stays in memory as long as the file contains any of its data.

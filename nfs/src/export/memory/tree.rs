@@ -10,7 +10,7 @@ use crate::export::{
 };
 
 pub(super) const ROOT: u64 = 1;
-/// The cookie of the first name. `.` and `..` have the lower cookies.
+/// The cookie of the first entry after `.` (cookie 1) and `..` (cookie 2).
 const FIRST_COOKIE: Cookie = 3;
 pub(super) const LINKS_MAX: u32 = 32_000;
 /// The size of a directory, in bytes, reported as `size` and `used`.
