@@ -1,8 +1,8 @@
 //! ONC RPC over RPC-over-RDMA version 1 (RFC 8166) and over TCP: clients, servers, and the XDR types of their
 //! messages.
 //!
-//! A program is compiled from its document by `rpcrdma-xdrgen`, or written by hand. This server and client
-//! use a program of the generated crate `rpcrdma-conf`:
+//! `rpcrdma-xdrgen` compiles a program from its document. A program can also be written by hand. This example
+//! serves and calls a program of the generated crate `rpcrdma-conf`:
 //!
 //! ```
 //! use rpcrdma_conf::{ConfigRdmaReply as Reply, ConfigRdmaReq as Request, vers1};
@@ -31,7 +31,8 @@
 //! }
 //! ```
 //!
-//! A `Reducer` separates DDP-eligible data from its message without a copy, so that RDMA can transfer it:
+//! A `Reducer` separates DDP-eligible data from its message without a copy, so that RDMA can transfer the
+//! data directly:
 //!
 //! ```
 //! use rpcrdma_runtime::xdr::{Encode, Opaque, Reducer, Xdr, XdrString, from_bytes, to_bytes};
@@ -70,12 +71,12 @@
 //! | Feature     | Default | Adds |
 //! |-------------|---------|------|
 //! | `shell`     | yes     | `Client` and `Server` over tokio; implies `iwarp` |
-//! | `iwarp`     | yes     | the traits of providers, and iWARP over TCP; implies `std` |
-//! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C with CPU instructions |
-//! | `capture`   | no      | pcap files of iWARP: `RPCRDMA_PCAP` and `IwarpOptions::capture` |
-//! | `metrics`   | no      | metrics of clients and servers through the crate `metrics` |
-//! | `serde`     | no      | the traits of the crate `serde` for the XDR types |
-//! | `arbitrary` | no      | the trait of the crate `arbitrary` for the XDR types |
+//! | `iwarp`     | yes     | the provider traits, and iWARP in user space; implies `std` |
+//! | `std`       | yes     | RPCSEC_GSS for servers, and hardware-accelerated CRC32C |
+//! | `capture`   | no      | pcap files of iWARP traffic: `RPCRDMA_PCAP` and `IwarpOptions::capture` |
+//! | `metrics`   | no      | client and server metrics through the `metrics` crate |
+//! | `serde`     | no      | `serde` traits for the XDR types |
+//! | `arbitrary` | no      | the `Arbitrary` trait for the XDR types |
 //!
 //! A separate crate, `rpcrdma-verbs`, supports RDMA devices.
 //!

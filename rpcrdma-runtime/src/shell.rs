@@ -2,8 +2,8 @@
 //!
 //! A client's session and connection are behind one lock. Callers submit their calls on their own tasks. One
 //! task per client waits for the peer and for timers. A server has one task for each connection; a handler
-//! moves to its own task once it waits. The buffers of an abandoned call stay with the connection until they
-//! are fenced.
+//! that waits moves to its own task. The buffers of an abandoned call stay with the connection until the
+//! buffers are fenced.
 
 mod accept;
 mod address;

@@ -31,8 +31,8 @@ pub(super) struct Listening {
 
 impl Listening {
     /// Serves each connection on its own task until `shutdown` is ready or the listener fails. Then signals
-    /// `serve` to end. Waits up to `drain` for the connections and for `outliving`, the calls that outlive
-    /// their connections.
+    /// the connections to end, and waits up to `drain` for the connections and for `outliving`, the calls
+    /// that outlive their connections.
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,
@@ -114,7 +114,7 @@ impl Listening {
             let incoming = match accept().await {
                 Ok(incoming) => incoming,
                 Err(error) if is_transient(&error) => {
-                    debug!(%error, "accept");
+                    debug!(%error, "cannot accept a connection; retrying");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -122,7 +122,7 @@ impl Listening {
             };
             let from = address(&incoming);
             if !self.peers.admits(from) {
-                let what = "refused a connection: its address may not connect";
+                let what = "refused a connection: its address is not admitted";
                 if self.warnings.may_warn(Kind::RefusedPeer, from.into()) {
                     warn!(%from, "{what}");
                 } else {
@@ -164,16 +164,16 @@ async fn tick(sweeps: &mut Option<Interval>) {
     }
 }
 
-/// Returns true if the next `accept` may succeed, for example after the loss of one connection or at a limit
-/// on open files.
+/// Returns true if a later `accept` may succeed, for example if one connection was lost or the process has
+/// too many open files.
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | OutOfMemory)
         || error.raw_os_error().is_some_and(|code| TRANSIENT.contains(&code))
 }
 
-/// ENFILE, EMFILE and ENOBUFS, which [`io::ErrorKind`] does not name. Linux's `accept` also returns errors
-/// of a connection: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN,
+/// ENFILE, EMFILE and ENOBUFS, which [`io::ErrorKind`] does not name. On Linux, `accept` also returns pending
+/// errors of the new connection: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN,
 /// EHOSTUNREACH.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const TRANSIENT: [i32; 11] = [23, 24, 105, 64, 71, 92, 95, 100, 101, 112, 113];

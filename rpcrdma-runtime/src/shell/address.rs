@@ -7,7 +7,8 @@ use crate::provider::addresses;
 
 /// A host and a port, to connect to or to bind: text such as `"host:7800"`, socket addresses, or a pair such
 /// as `("host", 7800)`. The standard library's types that implement `std::net::ToSocketAddrs` also implement
-/// this trait. Names are resolved for each connection. Of several addresses, the first that works is used.
+/// this trait. Names are resolved for each connection. If there are several addresses, the first address that
+/// works is used.
 pub trait ToAddress {
     /// Returns the host and the port as text. An IPv6 address is in brackets. Several addresses are separated
     /// by commas.

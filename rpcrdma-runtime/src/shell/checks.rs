@@ -24,7 +24,7 @@ pub(super) const fn procedure<Q: Procedure>() {
             && covers(bounds.reduced, of_type.reduced)
             && covers(bounds.item, of_type.item)
             && covers(bounds.items, of_type.items),
-        "`Procedure::MAX_REPLY` is smaller than the bound of the result type: a reply can exceed it"
+        "`Procedure::MAX_REPLY` is smaller than the bound of the result type: increase `MAX_REPLY`"
     );
 }
 

@@ -25,9 +25,9 @@ use crate::xdr::{BytesMut, Message, Received};
 
 /// A client of one server. Clones share its connection, and any number of tasks may call at once.
 ///
-/// The client can call any program that has an Upper-Layer Binding. Calls beyond the credits wait. Dropping
-/// a call's future abandons the call; its buffers stay with the connection until the peer cannot reach them.
-/// Dropping the last clone closes the connection.
+/// The client can call any program that has an Upper-Layer Binding. Calls beyond the credits wait. Dropping a
+/// call's future abandons the call; its buffers stay with the connection until they are fenced. Dropping the
+/// last clone closes the connection.
 ///
 /// A connection ends when it is lost, stays idle for too long, or cannot release the resources of a timed-out
 /// call ([`CallError::Timeout`]). By default, the client then reconnects as soon as it has calls, and
@@ -99,9 +99,8 @@ impl Client {
         TcpClient::connect(address).await
     }
 
-    /// Uses an existing connection of any provider. The client cannot reconnect: all calls fail when the
-    /// connection ends. The connection is not closed while idle. The driver task is spawned on the current
-    /// runtime.
+    /// Uses an existing connection of any provider. The client cannot reconnect: all calls fail once the
+    /// connection ends. An idle connection stays open. Spawns the driver task on the current runtime.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
@@ -110,8 +109,8 @@ impl Client {
         Client::start(Some(first), None, ClientOptions { reconnect: None, ..options })
     }
 
-    /// Uses the connections that a connector of any provider makes. The first call makes the first
-    /// connection. The driver task is spawned on the current runtime.
+    /// Returns a client that connects with a connector of any provider when the first call is made. Spawns
+    /// the driver task on the current runtime.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
@@ -143,38 +142,38 @@ impl Client {
         Client { handle: ClientHandle::new(calls, stats, credential, observer), config, min_item }
     }
 
-    /// Returns a client on the same connection with another timeout for each call. The timeout runs from
-    /// the call to its reply, across reconnections.
+    /// Returns a client on the same connection with a different timeout for each call. The timeout covers the
+    /// whole time until the reply, across reconnections.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Client { handle: self.handle.with_timeout(timeout), ..*self }
     }
 
-    /// Returns a client on the same connection that never retransmits, for calls that must not execute
-    /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
-    /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may contain that error. RPCSEC_GSS
-    /// calls with a sequence number are never retransmitted.
+    /// Returns a client on the same connection that never retransmits, for calls that must not execute twice
+    /// if the server has no duplicate-request cache. A call that was sent fails with
+    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. If
+    /// the call is longer than 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may wrap that error.
+    /// RPCSEC_GSS calls with a sequence number are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { handle: self.handle.without_retransmission(), ..*self }
     }
 
-    /// Returns a client on the same connection that sends items of at least `min_item` bytes as Read
-    /// chunks, instead of [`ClientOptions::min_item`].
+    /// Returns a client on the same connection that uses `min_item` instead of [`ClientOptions::min_item`]:
+    /// the minimum size of an item that is sent as a Read chunk, in bytes.
     #[must_use]
     pub fn with_min_item(&self, min_item: usize) -> Self {
         Client { min_item, ..self.clone() }
     }
 
-    /// Returns a client on the same connection. Calls of the returned client receive the first eligible item
-    /// of their result, such as the data of a READ, in `memory`. Over RDMA, the memory is the sink. An item
-    /// that arrives inline is copied. Only one call at a time can use the memory, and only after the previous
-    /// result is dropped. Calls over RPCSEC_GSS cannot use the memory. Generated clients accept the returned
-    /// client: `Program::Client(client.with_result_memory(memory))`.
+    /// Returns a client on the same connection whose calls store the first eligible item of their result,
+    /// such as the data of a READ, in `memory`. Over RDMA, the memory is the sink region; an item that
+    /// arrives inline is copied to the memory. Only one call at a time can use the memory, and only after the
+    /// previous result is dropped. Generated clients accept the returned client:
+    /// `Program::Client(client.with_result_memory(memory))`.
     ///
-    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, or if the item may
-    /// be larger than the memory's capacity. A call also fails if the memory is in use, or over RPCSEC_GSS.
+    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, the item may exceed
+    /// the memory's capacity, or the memory is in use. RPCSEC_GSS calls always fail with this error.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         Client { handle: self.handle.with_result_memory(memory), ..*self }
@@ -222,7 +221,7 @@ impl Client {
     }
 
     /// Returns the client's own limits. [`Client::set_peer_limits`] sets the server's limits. Before the
-    /// first connection, the number of RDMA Reads is 0.
+    /// first connection, [`PeerLimits::reads`] is 0.
     #[must_use]
     pub fn own_limits(&self) -> PeerLimits {
         let inline = self.config.private_data.announced().receive_size;
@@ -232,8 +231,8 @@ impl Client {
     /// Applies the limits that the server announced (RFC 5666 section 6.2) to calls, until the connection
     /// ends. A call longer than the server's inline limit is sent with Read chunks, or fails if the server
     /// performs no RDMA Reads. `connection` is the number of the connection on which the server announced its
-    /// limits, as [`Client::connections`] counts. If that connection has ended, the method does nothing. The
-    /// next connection starts without such limits, so ask the server again.
+    /// limits, as returned by [`Client::connections`]. If that connection has ended, the method does nothing.
+    /// The next connection starts without such limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

@@ -196,8 +196,8 @@ impl<O: Outbound> Shared<O> {
         Time(self.start.elapsed())
     }
 
-    /// Changes the requester of the connection with the number `connection`, unless that connection has
-    /// ended. Numbers start at 1.
+    /// Changes the requester of connection number `connection`, counted from 1. Does nothing if that
+    /// connection has ended.
     pub(super) fn with_requester(&self, connection: u64, change: impl FnOnce(&mut O::Requester)) {
         self.with(|state, _| {
             let requester = state.session.requester_mut();
@@ -372,8 +372,8 @@ impl<O: Outbound> State<O> {
     }
 }
 
-/// The task of a client. The task ends with the session. Without the lock, the task runs external code:
-/// connectors, wakers, and handlers, which may call this client.
+/// The task of a client. The task ends with the session. The task runs external code only while it does not
+/// hold the lock: connectors, wakers and handlers may call this client.
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,
@@ -395,7 +395,8 @@ enum Step {
 }
 
 impl<O: Outbound> Driver<O> {
-    /// Handles expired deadlines first, so that a peer that sends without pause cannot delay them.
+    /// Advances the session and the connection. Handles expired deadlines first, so that a peer that sends
+    /// without pause cannot delay them.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let shared = &self.shared;
         let now = shared.now();

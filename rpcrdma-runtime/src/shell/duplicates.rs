@@ -19,7 +19,7 @@ use crate::xdr::{Placed, Received};
 type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
 
 pub(super) enum Lookup {
-    /// The call is new and must run. Then the ticket must be passed to [`DuplicateCache::finish`].
+    /// The call is new and must run. After the call, pass the ticket to [`DuplicateCache::finish`].
     New(Ticket),
     /// The call is already running. The receiver gets its reply.
     Running(oneshot::Receiver<Option<RpcReply>>),
@@ -29,7 +29,7 @@ pub(super) enum Lookup {
     Uncached,
 }
 
-/// The set of calls that are compared with each other.
+/// The calls that a cache compares to detect retransmissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallerScope {
     /// Calls from one address, so that a retransmission on another connection is detected. Ports below 1024

@@ -45,7 +45,7 @@ pub enum CallError {
     /// The maximum size of the reply is unknown, so the client cannot offer memory for it. Nothing was
     /// sent.
     #[error(
-        "the reply of {target} has no bound: its binding must specify one (`[binding.reply.\"{}\"]`)",
+        "the reply of {target} has no bound: specify a bound in the binding (`[binding.reply.\"{}\"]`)",
         target.procedure
     )]
     UnboundedReply {
@@ -57,7 +57,7 @@ pub enum CallError {
     Transport(#[from] TransportError),
     /// The bound of the reply exceeds the maximum size of a chunk. Nothing was sent.
     #[error(
-        "the reply of {target} can have {bytes} bytes, more than a chunk: limit {max}; lower its bound in the document or in the binding (`[binding.reply.\"{}\"]`)",
+        "the reply of {target} can have {bytes} bytes, and a chunk has at most {max}; lower its bound in the document or in the binding (`[binding.reply.\"{}\"]`)",
         target.procedure
     )]
     ReplyTooLong {
@@ -69,7 +69,7 @@ pub enum CallError {
         max: u64,
     },
     /// The call or its reply may exceed a limit. Either the peer replied with ERR_CHUNK
-    /// ([`TransportError::Chunk`]), or the peer or a failure ended the connection during a call above 4 KiB
+    /// ([`TransportError::Chunk`]), or the connection ended during a call longer than 4 KiB
     /// ([`TransportError::Closed`]). Over TCP, a server closes the connection if a record is too long.
     #[error("{}", too_long(target, *bytes, *reply, source))]
     TooLong {
@@ -88,9 +88,8 @@ pub enum CallError {
     /// The result cannot be decoded.
     #[error("the result cannot be decoded: {0}")]
     Decode(#[source] xdr::Error),
-    /// No reply arrived in time. The call may have been executed. The connection and its other calls
-    /// continue. If the provider cannot fence the memory of the call, the other calls continue on the next
-    /// connection.
+    /// No reply arrived in time. The call may have been executed. Other calls continue: on the same
+    /// connection, or on the next connection if the provider cannot fence the memory of this call.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
     /// RPCSEC_GSS failed: a context could not be established or used, or a message could not be protected or
@@ -130,7 +129,7 @@ fn too_long(target: &CallTarget, bytes: u64, reply: Option<Size>, source: &Trans
     );
     if reply.is_none() && !matches!(source, TransportError::Chunk) {
         return format!(
-            "the client may not have accepted the call of {target}: {bytes} bytes (limit of the client: over TCP TcpOptions::max_record): {source}"
+            "the client may not have accepted the call of {target}: {bytes} bytes (over TCP, the limit is the client's TcpOptions::max_record): {source}"
         );
     }
     if !matches!(source, TransportError::Chunk) {
@@ -146,7 +145,7 @@ fn too_long(target: &CallTarget, bytes: u64, reply: Option<Size>, source: &Trans
     let reply =
         reply.bound().map_or("without a bound".to_owned(), |bytes| format!("of at most {bytes} bytes"));
     format!(
-        "{source}: the call of {target} has {bytes} bytes ({limits}), and the client offered memory for a reply {reply} (raised by `[binding.reply.\"{}\"]`)",
+        "{source}: the call of {target} has {bytes} bytes ({limits}), and the client offered memory for a reply {reply} (to offer more, raise the bound in `[binding.reply.\"{}\"]`)",
         target.procedure
     )
 }

@@ -14,7 +14,7 @@ use crate::proto::work::CloseReason::{Io, Peer, Terminated};
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Reducer, Size};
 
-/// Encodes a call into an empty sink.
+/// Encodes a call into `sink`, which must be empty.
 pub(super) fn encode<Q: Procedure>(
     xid: u32,
     credential: &Credential,

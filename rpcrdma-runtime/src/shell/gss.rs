@@ -33,17 +33,17 @@ const MAX_STEPS: usize = 16;
 /// the context.
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
-/// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
-/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
-/// call above 4 KiB, [`CallError::TooLong`] may contain that error. The call may have been executed, and the
-/// caller decides whether to repeat it. Calls that were not sent use the next connection with the same
-/// context.
+/// [`TcpClient`](super::TcpClient) sends each sequence number once. A call that was sent fails with
+/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. If the
+/// call is longer than 4 KiB, [`CallError::TooLong`] may wrap that error. The call may have been executed,
+/// and the caller decides whether to repeat it. Calls that were not sent use the next connection with the
+/// same context.
 ///
 /// ```
 /// use rpcrdma_runtime::program::Binding;
 /// use rpcrdma_runtime::{Client, GssClient, GssMechanism, GssService};
 ///
-/// /// Returns a client with integrity, for the client type that the compiler emits.
+/// /// Returns a client with integrity protection, for a generated `Client` type.
 /// fn protect<P: Binding>(client: Client, user: impl GssMechanism + 'static) -> GssClient<Client, P> {
 ///     GssClient::new(client, user, GssService::Integrity)
 /// }
@@ -99,7 +99,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
     /// Tells the server to destroy the context. A later call establishes a new context.
     ///
     /// # Errors
-    /// The errors of a call. The client drops the context even then.
+    /// The errors of a call. The client drops the context even if the call fails.
     pub async fn destroy(&self) -> Result<(), CallError> {
         // The lock is released first: the exchange may take a long time, and a new context can be established
         // meanwhile.
@@ -190,8 +190,8 @@ async fn step(
     }
 }
 
-/// Establishes a context by exchanging tokens until both contexts are complete. `handle` is the context
-/// handle, once the server has sent it.
+/// Establishes a context by exchanging tokens until the contexts of the client and the server are complete.
+/// Sets `handle` to the context handle if the server asks for another token.
 async fn exchange_tokens<P: Program>(
     transport: &impl MessageTransport<P>,
     mechanism: &Arc<dyn GssMechanism>,
@@ -344,7 +344,7 @@ impl Numbers {
         Numbers { window, state, released: Notify::new() }
     }
 
-    /// Waits for the next number, which is in use until it is dropped.
+    /// Waits for the next number, which is in use until the returned value is dropped.
     async fn take(&self) -> Result<Number<'_>, GssFailure> {
         loop {
             let mut changed = std::pin::pin!(self.released.notified());

@@ -25,7 +25,7 @@ pub(super) trait Inbound {
     /// Replies to a call, or ends the call without a reply.
     fn reply(&mut self, ended: Ended<Self::Key>);
 
-    /// Returns true if a call is arriving or unanswered, a reply is not sent completely, or the server may
+    /// Returns true if a call is arriving or unanswered, a reply is not completely sent, or the server may
     /// call its client. Such a connection is not idle.
     fn is_busy(&self) -> bool;
 

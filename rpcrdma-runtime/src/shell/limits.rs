@@ -7,8 +7,8 @@ use crate::provider::iwarp;
 
 /// Limits on the memory, calls and time that peers and callers can use.
 ///
-/// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
-/// applies the limits that concern it, and `limits` returns the limits in force.
+/// `Limits::default()` returns the defaults of all options. Each options type has two methods: `with_limits`
+/// applies the limits that concern the type, and `limits` returns the limits in force.
 ///
 /// A server with any number of connections uses about [`Limits::max_memory`] for calls and replies, and
 /// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA stores at most
@@ -28,9 +28,9 @@ use crate::provider::iwarp;
 pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
     pub message: MessageLimits,
-    /// The inline threshold for receiving, which is also the maximum header length, in bytes. By default
-    /// (`None`), the private data of [`Config`] contains the threshold: 4,096 unless a binding recommends
-    /// another size.
+    /// The inline threshold for receiving, which is also the maximum header length, in bytes. With `None`
+    /// (default), [`Config::private_data`] sets the threshold: 4,096 unless a binding recommends another
+    /// size.
     pub inline: Option<u32>,
     /// Credits of one connection over RDMA (default 64): granted by a server, requested by a client.
     pub credits: u32,
@@ -57,14 +57,14 @@ pub struct Limits {
     /// connections are closed.
     pub max_connections_per_address: usize,
     /// Limit of a [`MemoryBudget`](super::MemoryBudget) in bytes, for all connections of the servers that
-    /// share it (default 48 MiB).
+    /// share the budget (default 48 MiB).
     pub max_memory: u64,
     /// Minimum rate at which a client must accept output or send expected data, in bytes per second (default
-    /// 64 KiB; 0 disables the check). The average covers at least 10 s.
+    /// 64 KiB; 0 disables the check). The rate is averaged over at least 10 s.
     pub min_rate: u64,
     /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,
-    /// Maximum length of a record over TCP, in bytes (default 8 MiB and 64 KiB).
+    /// Maximum length of a record over TCP, in bytes (default 8 MiB + 64 KiB).
     pub max_record: usize,
     /// Maximum number of concurrent calls on one connection over TCP (default 64). Further calls wait.
     pub max_tcp_calls: usize,
@@ -87,7 +87,7 @@ pub struct TimeLimits {
     pub reply: Duration,
     /// How long a peer may stall in the middle of a message, or without accepting output (default 30 s).
     pub stall: Duration,
-    /// How long to wait for a peer over iWARP to close the connection after a local close (default 1 s).
+    /// How long to wait for an iWARP peer to close the connection after a local close (default 1 s).
     pub linger: Duration,
     /// How long a client's call may take, from its start to its reply (default 60 s).
     pub call: Duration,

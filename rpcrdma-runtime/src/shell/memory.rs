@@ -13,7 +13,8 @@ pub(super) use self::budget::{Account, Permit, SMALL, WaitingMemory};
 use crate::proto::program::CallContext;
 use crate::xdr::Message;
 
-/// The bytes that count for each call over TCP until its reply is sent, in addition to reserved memory.
+/// The number of bytes counted for each call over TCP until its reply is sent, in addition to reserved
+/// memory.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
 
 /// The atomics of `budget.rs`. The models replace them with loom's.
@@ -43,7 +44,7 @@ impl CallMemory {
         self.0.set(reply.unreduced_len());
     }
 
-    /// Returns the same bytes. The memory counts toward the budget until they are dropped.
+    /// Returns the same bytes. The memory counts toward the budget until the returned bytes are dropped.
     pub(super) fn hold(&self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Held { bytes, _memory: self.clone() })
     }
@@ -78,10 +79,11 @@ impl CallContext {
     /// until the work ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
-    /// reserved before the handler runs. Calls of up to 16 KiB, with their chunks, are counted together. For
-    /// such a call that did not wait for memory, the result is `None` if `bytes` is at most 16 KiB. For more
-    /// bytes, each invocation of this method reserves separately for such a call, and the result must be held
-    /// while the memory is used. Over TCP, a reply without a reservation counts once it is produced.
+    /// reserved before the handler runs. A call of up to 16 KiB, including its chunks, has no memory of its
+    /// own unless the call waited for memory; the connection counts such calls together. For such a call, the
+    /// method returns `None` if `bytes` is at most 16 KiB. If `bytes` is larger, each invocation makes a
+    /// separate reservation, which the handler must hold while it uses the memory. Over TCP, a reply without
+    /// a reservation counts once the reply is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {
             Some(memory) => memory.clone(),

@@ -1,5 +1,5 @@
-//! Metrics through the facade of the crate `metrics`. Without the feature `metrics`, or before
-//! [`enable_metrics`], nothing is measured.
+//! Metrics through the facade of the `metrics` crate. Nothing is measured without the `metrics` feature, or
+//! before the program calls [`enable_metrics`].
 
 #[cfg_attr(not(feature = "metrics"), path = "metrics/no_facade.rs")]
 pub(super) mod facade;
@@ -11,7 +11,7 @@ use crate::proto::program::{Procedure, Program};
 use crate::proto::rdma::TrafficCounts;
 use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcReply};
 
-/// The `kind` labels of counters of bytes.
+/// The `kind` labels of the byte counters.
 pub(super) const BYTE_KINDS: [&str; 4] = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
 
 /// Creates the counters of a metric with the value 0, so that the recorder exports them before their first
@@ -44,7 +44,7 @@ pub(super) fn add(gauge: &'static str, number: f64) {
     }
 }
 
-/// Adds bytes to the gauge of the memory for calls and replies, or subtracts them if `sign` is -1.
+/// Adds bytes to the gauge of memory for calls and replies, or subtracts the bytes if `sign` is -1.
 pub(super) fn memory(bytes: u64, sign: f64) {
     add("rpcrdma_server_memory_bytes", sign * number(bytes));
 }

@@ -32,7 +32,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// The report about one call that has ended, for an [`Observer`].
+/// A report on one completed call, for an [`Observer`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CallReport {
@@ -46,9 +46,9 @@ pub struct CallReport {
     pub xid: u32,
     /// Time from the call to its decoded result or its failure.
     pub elapsed: Duration,
-    /// How the call was transferred, if it has a result.
+    /// How the call was transferred, or `None` if the call failed.
     pub traffic: Option<Traffic>,
-    /// Why the call failed, if it did.
+    /// Why the call failed, or `None` if the call succeeded.
     pub error: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use crate::provider::iwarp;
 /// The options of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// The configuration of RPC-over-RDMA: credits, inline sizes, segments and limits.
+    /// The configuration of RPC-over-RDMA: credits, inline thresholds, segments and limits.
     pub config: Config,
     /// The credential of the caller (default AUTH_NONE).
     pub credential: Credential,
@@ -23,13 +23,13 @@ pub struct ClientOptions {
     /// (RFC 8166 section 3.5.1). [`Client::with_min_item`](super::Client::with_min_item) overrides the size.
     pub min_item: usize,
     /// How long a call may take across connections, including the wait for a connection and a credit (default
-    /// 60 s). [`Client::with_timeout`](super::Client::with_timeout) overrides it.
+    /// 60 s). [`Client::with_timeout`](super::Client::with_timeout) overrides this timeout.
     pub timeout: Duration,
     /// The maximum number of queued and outstanding calls (default 65,536). Further calls fail immediately
     /// with [`CallError::TooMany`](super::CallError::TooMany).
     pub max_outstanding_calls: usize,
-    /// A connection without calls is closed after this time, and the next call reconnects (default 5
-    /// minutes). With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
+    /// How long the client keeps a connection without calls (default 5 minutes). The next call reconnects.
+    /// With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
     pub idle: Option<Duration>,
     /// How long the server may be silent while a timed-out call holds a credit (default 30 s). Then the
     /// client closes the connection.
@@ -41,15 +41,17 @@ pub struct ClientOptions {
     /// default, the client serves no programs and drops backward calls. A server of this crate calls the
     /// programs through [`BackwardClient`](super::BackwardClient).
     ///
-    /// The programs are ready as soon as a connection is made. The forward program must announce them to the
-    /// server on each connection ([`Client::next_connection`](super::Client::next_connection)), with a call
-    /// that the server has not received before. A client with backward programs stays connected: `idle` does
-    /// not apply, and a lost connection is replaced even without calls.
+    /// The client accepts backward calls as soon as a connection is made. The forward program must announce
+    /// the backward programs to the server on each connection
+    /// ([`Client::next_connection`](super::Client::next_connection)), with a call that the server has not
+    /// received before. A client with backward programs stays connected: `idle` does not apply, and a lost
+    /// connection is replaced even without calls.
     ///
-    /// At most [`Config::backward_credits`] backward calls run at a time. Until a handler waits, it runs on
-    /// the task that receives the client's own replies: run long computations elsewhere.
+    /// At most [`Config::backward_credits`] backward calls run at a time. Until a handler waits, the handler
+    /// runs on the task that receives the client's own replies. Use `tokio::task::spawn_blocking` for long
+    /// computations.
     pub backward: Services,
-    /// Options of iWARP in user space, unused with another provider.
+    /// Options for iWARP in user space. Other providers ignore these options.
     pub iwarp: iwarp::IwarpOptions,
     /// Observes every call.
     pub observer: Option<Observer>,
@@ -88,7 +90,7 @@ impl Default for ClientOptions {
 /// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The configuration of RPC-over-RDMA: credits, inline sizes and limits.
+    /// The configuration of RPC-over-RDMA: credits, inline thresholds and limits.
     pub config: Config,
     /// The maximum number of connections (default 1,024). [`idle`](Self::idle) describes how the server
     /// handles further connections. With a limit of 0, the server fails to bind
@@ -97,14 +99,18 @@ pub struct ServerOptions {
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.
     pub max_connections_per_address: usize,
-    /// How long a connection may stay without a call (default 6 minutes). A connection on which the server
-    /// may call its client is never idle.
+    /// How long the server keeps a connection without calls (default 6 minutes). A connection on which the
+    /// server may call its client is never idle.
     ///
-    /// If [`max_connections`](Self::max_connections) is reached, the server closes the connection that has
-    /// been idle longest, if it has been idle for at least a second. Otherwise, the server closes the least
-    /// recently active connection of the address or prefix with the most connections. That address must have
-    /// at least two connections more than the address of the new connection. If not, the server closes the
-    /// new connection. If no address has two connections, new connections instead wait to be accepted.
+    /// When [`max_connections`](Self::max_connections) is reached, the server applies the first matching rule
+    /// to a new connection:
+    ///
+    /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
+    ///    idle longest.
+    /// 2. If the address or prefix with the most connections has at least two connections more than the
+    ///    address of the new connection, the server closes the former's least recently active connection.
+    /// 3. If any address or prefix has at least two connections, the server closes the new connection.
+    /// 4. Otherwise, the new connection waits to be accepted.
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.
     pub idle: Option<Duration>,
@@ -119,7 +125,7 @@ pub struct ServerOptions {
     /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
     /// Further calls fail immediately with [`CallError::TooMany`](super::CallError::TooMany).
     pub max_backward_calls: usize,
-    /// Options of iWARP in user space, unused with another provider.
+    /// Options for iWARP in user space. Other providers ignore these options.
     pub iwarp: iwarp::IwarpOptions,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -130,8 +136,8 @@ pub(super) fn raised_limit(limit: u64, default: u64, data: u64) -> u64 {
     if limit == default { limit.max(data.saturating_add(MAX_HEADERS)) } else { limit }
 }
 
-/// The default of [`ServerOptions::idle`]. The default of clients is shorter, so that usually the client
-/// closes the connection.
+/// The default of [`ServerOptions::idle`]. The default of clients is shorter, so usually the client closes an
+/// idle connection.
 pub(super) const IDLE: Duration = Duration::from_secs(6 * 60);
 pub(super) const MAX_BACKWARD_CALLS: usize = 1024;
 

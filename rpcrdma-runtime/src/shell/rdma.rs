@@ -57,8 +57,8 @@ impl WaitingCalls {
         self.small.drain(..).chain(self.large.drain(..)).map(|(call, _)| call)
     }
 
-    /// Waits for memory for the next call, and removes the call. Pending until a call waits for memory.
-    /// Cancel safe.
+    /// Waits for memory for the next call, then removes and returns the call. Never completes while the
+    /// queues are empty. Cancel safe.
     async fn acquire(&mut self, account: &Arc<Account>) -> Option<(CallKey, CallMemory)> {
         let next = self.large.front().map_or(0, |(_, bytes)| *bytes);
         tokio::select! {
@@ -179,8 +179,9 @@ impl<C: Connection> RdmaInbound<C> {
             false => Some(completion),
         };
         let Some(completion) = others else { return };
-        // Without room, even small calls wait, because their unread replies use memory. A connection may
-        // exceed the room by one call, because a call counts only once the connection waits again.
+        // If the owner's share is used up, even small calls wait, because their unread replies use memory. A
+        // connection may exceed the share by one call, because a call counts only once the connection waits
+        // again.
         self.responder.hold_calls(if self.account.has_room() { SMALL + 1 } else { 0 });
         self.responder.handle_completion(completion);
     }
@@ -352,8 +353,7 @@ impl<C: Connection> RdmaOutbound<C> {
 
 /// The interface of a client to its session over RPC-over-RDMA.
 pub(super) trait RdmaSession: SessionHandle<Peer = Peer> {
-    /// Limits calls on the connection with the number `connection`, as [`Requester::limit`] does. Numbers
-    /// start at 1.
+    /// Limits calls on connection number `connection`, counted from 1, as [`Requester::limit`] does.
     fn set_peer_limits(&self, connection: u64, server: PeerLimits);
 }
 

@@ -8,7 +8,7 @@ use crate::xdr::{BytesMut, ItemMemory, Size};
 #[non_exhaustive]
 pub enum ResultMemoryError {
     /// The result has no eligible item, or another layer such as RPCSEC_GSS has encoded the call.
-    #[error("the result has no eligible item for the supplied memory")]
+    #[error("no eligible item for the supplied memory: the result has none, or the call uses RPCSEC_GSS")]
     NoItem,
     /// The item may be larger than the memory.
     #[error("the supplied memory is too small: {capacity} bytes, but the item can have {needed}")]
@@ -19,7 +19,7 @@ pub enum ResultMemoryError {
         capacity: usize,
     },
     /// Another call or the data of an earlier result uses the memory.
-    #[error("the supplied memory is in use")]
+    #[error("the supplied memory is in use: wait for the other call, or drop the earlier result")]
     InUse,
 }
 

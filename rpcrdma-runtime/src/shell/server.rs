@@ -24,12 +24,12 @@ use crate::proto::rdma::Config;
 use crate::proto::rpc::Services;
 use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters, iwarp, raise_backlog};
 
-/// Serves programs over iWARP in user space, another provider, TCP, or several of them.
+/// Serves programs over iWARP in user space, another provider, TCP, or several of these transports.
 ///
-/// A handler runs on the task of its connection until it first waits, and then on its own task. A handler
-/// that blocks, or computes for a long time, delays the other calls of its connection; use
-/// `tokio::task::spawn_blocking`. A waiting call that a duplicate-request cache tracks runs to completion
-/// even if its connection is lost.
+/// A handler runs on the task of its connection until the handler first waits, and then on its own task. A
+/// handler that blocks or computes for a long time delays the other calls of its connection; use
+/// `tokio::task::spawn_blocking` for such work. A call that a duplicate-request cache tracks runs to
+/// completion even if its connection is lost.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -117,7 +117,8 @@ impl Server {
         self
     }
 
-    /// Also serves RPC over TCP at this address, as [`Server::also`] does.
+    /// Also serves RPC over TCP at this address. The connections share the server's state as with
+    /// [`Server::also`].
     ///
     /// # Errors
     /// [`ServeError::Bind`].
@@ -129,7 +130,8 @@ impl Server {
         }
     }
 
-    /// Also serves RPC over TCP on a socket that is already bound, as [`Server::also`] does.
+    /// Also serves RPC over TCP on a socket that is already bound. The connections share the server's state
+    /// as with [`Server::also`].
     #[must_use]
     pub fn also_tcp_listener(mut self, listener: TcpListener, options: TcpOptions) -> Self {
         self.listeners.push(OverTcp::new(listener, options));
@@ -143,7 +145,7 @@ impl Server {
         self
     }
 
-    /// Serves exactly these program versions, which several servers can share.
+    /// Replaces all program versions that were added. Several servers can use clones of the same services.
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         Server { services, ..self }
@@ -377,21 +379,21 @@ async fn serve_incoming(
     let setup = incoming.accept(&local);
     let made = tokio::select! {
         biased;
-        () = stopped(&mut stopping) => return debug!("stopped during connection setup"),
+        () = stopped(&mut stopping) => return debug!("stopped during the handshake"),
         made = setup => made,
     };
     match made {
         Ok(connection) => serve_calls(connection, serving, config, stopping, Some(&slot)).await,
         Err(error) => {
             serving.stats().connections(ConnectionCounts { failed: 1, ..ConnectionCounts::default() });
-            debug!(%error, "connection setup failed");
+            debug!(%error, "handshake failed");
         }
     }
 }
 
-/// Serves one connection of any provider until it is closed or `stopping` is true. A stopping connection
-/// drops new calls and closes once the running calls have ended. If the sender of `stopping` is dropped
-/// while the value is false, only the peer or a failure ends the connection. The connection uses no
+/// Serves one connection of any provider until the connection is closed. Once `stopping` is true, the
+/// connection drops new calls and closes after the running calls have ended. If the sender of `stopping` is
+/// dropped while the value is false, only the peer or a failure ends the connection. The connection uses no
 /// duplicate-request cache, so retransmitted calls run again.
 pub async fn serve_connection(
     connection: impl Connection,

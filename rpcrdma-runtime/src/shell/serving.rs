@@ -230,7 +230,7 @@ impl CallExecutor {
         };
         let extensions = origin.extensions.with(ConnectionUsed::default());
         let origin = Origin { peer: origin.peer, extensions: extensions.clone() };
-        // `run` drops the call, so that its memory is free before the cache entry is completed.
+        // `Services::run` drops the call, so that its memory is free before the cache entry is completed.
         let reply = services.run(call, origin).await;
         timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);

@@ -1,4 +1,4 @@
-//! The slots for connections of a server, their owners, and their idle times.
+//! The connection slots of a server, with their owners and idle times.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -73,8 +73,8 @@ struct State {
     last: u64,
 }
 
-/// Minimum idle time after which a connection of any owner may be closed to make room. This is also the
-/// maximum wait for a closed connection to end before the server closes another connection.
+/// Minimum idle time after which a connection of any owner may be closed to make room. The server also waits
+/// at most this long for a closed connection to end before it closes another connection.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Owners with at least this many connections more than the new connection's owner can lose connections that
@@ -204,8 +204,9 @@ impl State {
         self.owners.get(owner).copied().unwrap_or_default()
     }
 
-    /// Returns the least recently active connection of the owners with the most connections, and prefers idle
-    /// connections. Returns `None` if these owners have fewer than `count + EXCESS` connections each.
+    /// Returns the least recently active connection of the owners with the most connections. Any idle
+    /// connection precedes the busy connections. Returns `None` if these owners have fewer than
+    /// `count + EXCESS` connections each.
     fn least_active_of_largest(&self, count: usize) -> Option<&Activity> {
         let most = *self.owners.values().max().filter(|most| **most >= count.saturating_add(EXCESS))?;
         let of_largest = self

@@ -1,5 +1,5 @@
 //! The spans of calls. Their attributes have the names that OpenTelemetry defines for ONC RPC, if any.
-//! Numbers are `i64`, the integer type of OpenTelemetry: the layer of OpenTelemetry for `tracing` converts
+//! Numbers are `i64`, the integer type of OpenTelemetry: the OpenTelemetry layer for `tracing` converts
 //! unsigned integers to text.
 
 use std::fmt::Display;

@@ -21,8 +21,8 @@ pub(super) trait Submit: Send + Sync {
     /// [`CallError::TooMany`], [`CallError::Disconnected`], or [`Unsendable::RepeatedXid`].
     fn submit(&self, call: SessionCall) -> Result<CallId, CallError>;
 
-    /// Returns the outcome of a call, once. Returns `None` afterwards, or if the session ended without an
-    /// outcome.
+    /// Returns the outcome of a call once, and `None` afterwards. Also returns `None` if the session ended
+    /// before the call had an outcome.
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
 
     /// Abandons a call whose outcome was not taken.
@@ -134,7 +134,7 @@ impl Waiters {
         self.callers.remove(call.xid())
     }
 
-    /// Rejects new calls. Callers that still wait fail.
+    /// Rejects new calls, and fails the callers that still wait.
     pub(super) fn close(&mut self) {
         self.closed = true;
         for (xid, caller) in mem::take(&mut self.callers).drain() {

@@ -22,9 +22,9 @@ use crate::xdr::{Layout, Reducer};
 /// A handler gets a `BackwardClient` from [`CallContext::backward`] and may keep it. Clones use the same
 /// connection. Calls fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. A
 /// forward call must announce that the client accepts backward calls, as CREATE_SESSION does in NFS version
-/// 4.1. Calls fail once the connection is lost or the server stops. Only the client can reconnect.
-/// The handler that calls `ready` must then run again on the new connection. Therefore its replies must not
-/// be cached ([`Uncached`](crate::proto::program::Uncached)), or the client must send a new call.
+/// 4.1. Calls fail once the connection is lost or the server stops. Only the client can reconnect. The client
+/// must then repeat the announcement, so that the handler calls `ready` for the new connection. The
+/// duplicate-request cache does not replay the reply of this handler ([`CallContext::backward`]).
 ///
 /// A `BackwardClient` calls programs that are [`BackwardOnly`]. [`BackwardClient::bidirectional`] returns a
 /// client for other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails
@@ -89,14 +89,14 @@ impl BackwardClient {
         BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }
     }
 
-    /// Allows calls. The client's upper layer must have announced that the client accepts calls (RFC 8167
-    /// section 6).
+    /// Allows calls to the client. Call this method only after the client's upper layer has announced that
+    /// the client accepts calls (RFC 8167 section 6).
     pub fn ready(&self) {
         self.shared.calls.ready();
     }
 
     /// Returns a client with another timeout for each call, including the wait for a credit (default 60 s).
-    /// Over RDMA, a call that times out after it was sent keeps its credit. The connection continues.
+    /// Over RDMA, a call that times out after it was sent keeps its credit. The connection stays open.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         BackwardClient { timeout, ..self }
@@ -139,8 +139,8 @@ impl BackwardClient {
         Bidirectional(self)
     }
 
-    /// Makes one call of a program that is [`BackwardOnly`]. A procedure whose messages have eligible items
-    /// does not compile, because nothing is placed directly in this direction.
+    /// Makes one call of a program that is [`BackwardOnly`]. A call does not compile if the messages of the
+    /// procedure have eligible items, because nothing is placed directly in this direction.
     ///
     /// # Errors
     /// [`CallError`].

@@ -76,7 +76,7 @@ impl<B: Backward> Calling<B> {
         self.0.used.load(Ordering::Acquire)
     }
 
-    /// Uses the engine on the connection's task.
+    /// Applies `change` to the engine on the connection's task, and wakes the callers whose calls have ended.
     pub(in crate::shell) fn with<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         let mut state = self.0.lock();
         // The engine is present until this value is dropped.
@@ -87,7 +87,8 @@ impl<B: Backward> Calling<B> {
         result
     }
 
-    /// Uses the engine on the connection's task if a caller has ever used it. Otherwise returns the default.
+    /// Does the same as [`Calling::with`] if a caller has ever used the engine. Otherwise returns the
+    /// default.
     pub(in crate::shell) fn with_used<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         if self.is_used() { self.with(change) } else { R::default() }
     }

@@ -9,8 +9,8 @@ use super::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::proto::owner::Owner;
 use crate::shell::metrics;
 
-/// The maximum size in bytes of calls and replies that wait for memory only if their owner has used up its
-/// share.
+/// The maximum size in bytes of a small call or reply. Small calls and replies wait for memory only if their
+/// owner has used up its share.
 pub(in crate::shell) const SMALL: u64 = 16 << 10;
 /// The guaranteed share of each owner, in bytes: room for some small calls even if other owners use the
 /// entire budget.
@@ -21,8 +21,8 @@ const ALWAYS: u64 = SMALL;
 const WAITING: u64 = 64 << 10;
 /// An owner is light if it uses at most the budget divided by this number.
 const LIGHT: u64 = 16;
-/// The budget divided by this number is the memory that owners leave free unless they are light. The quotient
-/// also limits the waiting calls of all owners.
+/// Owners that are not light leave the budget divided by this number free. The quotient also limits the
+/// memory of the waiting calls of all owners.
 const FREE: u64 = 8;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
@@ -32,14 +32,14 @@ const FREE: u64 = 8;
 /// owner therefore uses at most half of the budget. If two owners use the same amount, each uses at most a
 /// third. At the limit, the calls of the owner that uses the most memory wait first. Calls and replies of up
 /// to 16 KiB count, but wait only if their owner has used up its share and its guaranteed 256 KiB. The
-/// guarantee is 16 KiB once the budget is exceeded by a quarter. An owner that uses more than a sixteenth of
-/// the budget leaves an eighth free for owners that use at most a sixteenth. A call that holds memory and
-/// needs more memory also waits. Exception: one such call at a time may exceed the budget, by at most a
-/// quarter.
+/// guarantee drops to 16 KiB once memory use exceeds the budget by a quarter. An owner that uses more than a
+/// sixteenth of the budget leaves an eighth free for owners that use at most a sixteenth. A call that holds
+/// memory and needs more memory also waits. Exception: one such call at a time may exceed the budget, by at
+/// most a quarter.
 ///
-/// Calls that wait over RPC-over-RDMA do not count. Their limits are an eighth of the budget for all owners,
-/// and 64 KiB for each owner. If a further call must wait while both limits are exceeded, the server closes
-/// the connection of that call.
+/// Calls that wait for memory over RPC-over-RDMA do not count toward the budget. Two separate limits apply to
+/// these calls: an eighth of the budget for all owners, and 64 KiB for each owner. If a further call must
+/// wait while both limits are exceeded, the server closes the connection of that call.
 ///
 /// ```
 /// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};
@@ -151,8 +151,8 @@ impl Account {
         own <= ALWAYS.min(max / 4) || own <= GUARANTEED.min(max / 4) && exceeds_little || is_fair
     }
 
-    /// Adds bytes if they fit. Concurrent threads may exceed the owner's share. Here, only guaranteed memory
-    /// can exceed the budget.
+    /// Adds bytes if they fit. Concurrent invocations may together exceed the owner's share, but only
+    /// guaranteed memory can exceed the budget.
     fn try_add(&self, bytes: u64) -> bool {
         let light = self.budget.max() / LIGHT;
         let add = |used: u64| self.fits(bytes, used, light).then(|| used.saturating_add(bytes));
@@ -178,8 +178,8 @@ impl Account {
     }
 }
 
-/// The memory of a connection's waiting calls. Counting this memory never waits, because the calls have
-/// arrived.
+/// The memory of a connection's waiting calls. This memory is counted without waiting, because the calls have
+/// already arrived.
 #[derive(Debug)]
 pub(in crate::shell) struct WaitingMemory {
     account: Arc<Account>,
@@ -241,7 +241,7 @@ impl Permit {
     }
 
     /// Adds bytes beyond the owner's share, unless another permit already exceeds its share. Without this
-    /// exception, calls that hold memory could wait for each other.
+    /// exception, calls that hold memory could wait for each other forever.
     fn try_exceed(&self, bytes: u64) -> bool {
         let exceeded = &self.account.budget.0.exceeded;
         let is_first = !exceeded.swap(true, Ordering::SeqCst);

@@ -17,12 +17,12 @@ static ENABLED: AtomicBool = AtomicBool::new(false);
 ///   `program`, `version` and `procedure`;
 /// - `rpcrdma_client_failures_total`: failed calls; the label `kind` is the name of a field of
 ///   [`Failures`](crate::Failures);
-/// - `rpcrdma_client_bytes_total`, with the `kind` `call_inline`, `reply_inline`, `rdma_read` or
-///   `rdma_write`;
+/// - `rpcrdma_client_bytes_total`: bytes of calls and replies, with the `kind` `call_inline`, `reply_inline`,
+///   `rdma_read` or `rdma_write`;
 /// - `rpcrdma_client_credits`: the credits that servers grant;
 /// - `rpcrdma_client_waits_total`, with the `kind` `credit`: calls that waited for a credit;
-/// - `rpcrdma_client_sessions_total`, with the `kind` `connections`, `failed_attempts`, `retransmissions` or
-///   `timeouts`.
+/// - `rpcrdma_client_sessions_total`: events of sessions, with the `kind` `connections`, `failed_attempts`,
+///   `retransmissions` or `timeouts`.
 pub fn enable_metrics() {
     ENABLED.store(true, Ordering::Relaxed);
 }

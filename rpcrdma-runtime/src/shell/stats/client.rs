@@ -14,8 +14,8 @@ use crate::proto::session::Counts as SessionCounts;
 counts! {
     /// Calls that failed, by reason ([`CallError`]).
     pub struct Failures {
-        /// No message was sent. Examples are arguments out of bounds, no usable bound for the reply, chunk
-        /// lists that are too long, and too many calls.
+        /// No message was sent, for example because an argument exceeded its bound, the reply had no usable
+        /// bound, the chunk lists were too long, or there were too many calls.
         pub unsendable: "unsendable",
         /// Memory could not be registered.
         pub registration: "registration failures",

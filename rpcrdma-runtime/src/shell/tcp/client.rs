@@ -35,8 +35,8 @@ const MIN_ITEM: usize = 16 << 10;
 /// A connection ends when it is lost or stays idle for too long. By default, the client then reconnects as
 /// soon as it has calls, and retransmits the outstanding calls with the same XIDs. A server without a
 /// duplicate-request cache may execute a retransmitted call twice ([`TcpClient::without_retransmission`]). A
-/// call that times out does not affect other calls, unless the server was silent for the whole stall limit
-/// ([`TcpOptions::stall_timeout`]).
+/// call that times out does not affect other calls, unless the server has been silent for the whole stall
+/// timeout ([`TcpOptions::stall_timeout`]).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -103,27 +103,26 @@ impl TcpClient {
         Ok(TcpClient { handle: ClientHandle::new(calls, stats, credential, observer) })
     }
 
-    /// Returns a client on the same connection with another timeout for each call. The timeout runs from
-    /// the call to its reply, across reconnections.
+    /// Returns a client on the same connection with a different timeout for each call. The timeout covers the
+    /// whole time until the reply, across reconnections.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         TcpClient { handle: self.handle.with_timeout(timeout) }
     }
 
-    /// Returns a client on the same connection that never retransmits, for calls that must not execute
-    /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
-    /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may contain that error. RPCSEC_GSS
-    /// calls with a sequence number are never retransmitted.
+    /// Returns a client on the same connection that never retransmits, for calls that must not execute twice
+    /// if the server has no duplicate-request cache. A call that was sent fails with
+    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. If
+    /// the call is longer than 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may wrap that error.
+    /// RPCSEC_GSS calls with a sequence number are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { handle: self.handle.without_retransmission() }
     }
 
-    /// Returns a client on the same connection. Calls of the returned client receive the first eligible item
-    /// of their result in `memory`, as described for
-    /// [`Client::with_result_memory`](super::super::Client::with_result_memory). Over TCP, the item is
-    /// copied.
+    /// Returns a client on the same connection whose calls store the first eligible item of their result in
+    /// `memory`, as described for [`Client::with_result_memory`](super::super::Client::with_result_memory).
+    /// Over TCP, the item is copied.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         TcpClient { handle: self.handle.with_result_memory(memory) }

@@ -10,31 +10,32 @@ use crate::provider::iwarp::Keepalive;
 /// The options of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// The maximum length of a received record, in octets. The default is 8 MiB and 64 KiB: the data of one
+    /// The maximum length of a received record, in octets. The default is 8 MiB + 64 KiB: the data of one
     /// call over RDMA and its headers. A server raises the default to accept the longest calls of its
-    /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), within half of its memory
+    /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), up to half of its memory
     /// budget. A client raises the default to the reply bounds of its calls, and to the longest calls (at
-    /// most 24 MiB) of its backward programs. The replies to a server's backward calls do not raise a limit.
+    /// most 24 MiB) of its backward programs. A server does not raise the default for replies to its backward
+    /// calls.
     pub max_record: usize,
     /// Maximum number of concurrent calls on one connection (default 64). A client queues further calls. A
     /// server stops reading from a connection with this many unanswered calls. Exception: while a server has
     /// outstanding backward calls, their replies may arrive behind further calls. The server then reads and
-    /// queues further calls, up to the octets of the longest record.
+    /// queues further calls, up to [`max_record`](Self::max_record) octets.
     pub max_concurrent_calls: usize,
     /// Maximum number of concurrent backward calls on one connection (default 16). A server queues further
-    /// calls. A client queues further calls that it receives, up to the octets of the longest record, and
-    /// then stops reading.
+    /// calls. A client queues further calls that it receives, up to [`max_record`](Self::max_record) octets,
+    /// and then stops reading.
     pub max_concurrent_backward_calls: usize,
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
-    /// How long a peer may stall in the middle of a record, or while it accepts no output (default 30 s). For
-    /// a client, this is also the maximum silence of a server. If a call times out after that much silence,
-    /// the client reconnects for the other calls.
+    /// How long a peer may stall in the middle of a record, or accept no output (default 30 s). A client also
+    /// applies this timeout to a silent server: if a call times out after that much silence, the client
+    /// reconnects for the other calls.
     pub stall_timeout: Duration,
     /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second
-    /// (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower client.
-    /// A rate of 0 disables the check. [`stall_timeout`](Self::stall_timeout) applies to a client that makes
-    /// no progress.
+    /// (default 64 KiB). The rate is averaged over at least 10 s. A server closes the connection of a slower
+    /// client. A rate of 0 disables the check. [`stall_timeout`](Self::stall_timeout) applies to a client
+    /// that makes no progress.
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
@@ -71,10 +72,10 @@ pub struct TcpClientOptions {
     /// The credential of the caller (default AUTH_NONE).
     pub credential: Credential,
     /// How long a call may take across connections, including the wait for a connection and a slot (default
-    /// 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) overrides it.
+    /// 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) overrides this timeout.
     pub timeout: Duration,
-    /// A connection without calls is closed after this time, and the next call reconnects (default 5
-    /// minutes). With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
+    /// How long the client keeps a connection without calls (default 5 minutes). The next call reconnects.
+    /// With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
     pub idle: Option<Duration>,
     /// How the client reconnects, and which calls it retransmits. With `None`, all outstanding and later
     /// calls fail when the connection ends.
@@ -123,14 +124,18 @@ pub struct TcpServerOptions {
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.
     pub max_connections_per_address: usize,
-    /// How long a connection may stay without a call (default 6 minutes). A connection on which the server
-    /// may call its client is never idle.
+    /// How long the server keeps a connection without calls (default 6 minutes). A connection on which the
+    /// server may call its client is never idle.
     ///
-    /// If [`max_connections`](Self::max_connections) is reached, the server closes the connection that has
-    /// been idle longest, if it has been idle for at least a second. Otherwise, the server closes the least
-    /// recently active connection of the address or prefix with the most connections. That address must have
-    /// at least two connections more than the address of the new connection. If not, the server closes the
-    /// new connection. If no address has two connections, new connections instead wait to be accepted.
+    /// When [`max_connections`](Self::max_connections) is reached, the server applies the first matching rule
+    /// to a new connection:
+    ///
+    /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
+    ///    idle longest.
+    /// 2. If the address or prefix with the most connections has at least two connections more than the
+    ///    address of the new connection, the server closes the former's least recently active connection.
+    /// 3. If any address or prefix has at least two connections, the server closes the new connection.
+    /// 4. Otherwise, the new connection waits to be accepted.
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.
     pub idle: Option<Duration>,

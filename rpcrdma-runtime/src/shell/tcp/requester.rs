@@ -165,8 +165,8 @@ impl SessionRequester for TcpRequester {
         }
     }
 
-    /// Returns true if the call was abandoned after the stall limit, and the server has sent nothing since
-    /// the call. The server is then presumed dead; TCP alone would detect this much later.
+    /// Returns true if the call was abandoned after the stall timeout, and the server has sent nothing since
+    /// the call was sent. The server is then presumed dead; TCP alone would detect this much later.
     fn holds(&self, call: CallId) -> bool {
         self.silent.contains(&call)
     }

@@ -92,7 +92,7 @@ impl TcpServer {
         TcpServer(self.0.service(service))
     }
 
-    /// Serves exactly these program versions, which several servers can share.
+    /// Replaces all program versions that were added. Several servers can use clones of the same services.
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         TcpServer(self.0.services(services))

@@ -135,13 +135,16 @@ impl Incoming {
             if between {
                 return Poll::Pending;
             }
-            return self.stall.poll(cx).map(|()| Err(stalled("the rest of a record did not arrive in time")));
+            return self
+                .stall
+                .poll(cx)
+                .map(|()| Err(stalled("a record stalled (TcpOptions::stall_timeout)")));
         };
         self.stall.since = None;
         let count = read?;
         self.read = self.read.wrapping_add(count as u64);
         if self.rate.is_missed((!between).then_some(self.read)) {
-            return Poll::Ready(Err(stalled("the rest of a record arrives too slowly")));
+            return Poll::Ready(Err(stalled("a record arrives too slowly (TcpOptions::min_rate)")));
         }
         match count {
             0 if between => Poll::Ready(Ok(false)),
@@ -198,7 +201,7 @@ impl Outgoing {
                 self.remove_written(written);
                 self.written = self.written.wrapping_add(written as u64);
                 if self.rate.is_missed((!self.is_empty()).then_some(self.written)) {
-                    return Err(stalled("the peer accepts output too slowly"));
+                    return Err(stalled("the peer accepts output too slowly (TcpOptions::min_rate)"));
                 }
                 Ok(true)
             }
@@ -232,8 +235,8 @@ impl Outgoing {
 struct Stall {
     limit: Duration,
     since: Option<Instant>,
-    /// Fires at the end of this stall or of an earlier stall. An early wake-up costs less than resetting the
-    /// timer for each stall.
+    /// Fires at the time limit of this stall or of an earlier stall. An early wake-up costs less than
+    /// resetting the timer for each stall.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -306,7 +309,7 @@ mod tests {
     /// A peer that regularly sends small parts of a record never stalls, but is too slow.
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_sends_too_slowly_is_noticed() {
-        let error = "the rest of a record arrives too slowly".to_owned();
+        let error = "a record arrives too slowly (TcpOptions::min_rate)".to_owned();
         assert_eq!(send_slowly(1000).await, (1, Some(error)));
         // 69 KiB/s
         assert_eq!(send_slowly(760 << 10).await, (8, None));
