@@ -28,20 +28,27 @@ fn writable_by_all() -> TempDir {
     dir
 }
 
-/// Returns an `nfs3d` for this directory with rights limited by setpriv, or `None` if that is impossible.
-fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
+/// Returns a command that runs a program with rights limited by setpriv, or `None` if that is impossible.
+fn limited(rights: &[&str], program: &str) -> Option<Command> {
     if !rustix::process::geteuid().is_root() {
         not_run::not_run("only root can drop rights");
         return None;
     }
-    let tried =
-        Command::new("setpriv").args(rights).args([env!("CARGO_BIN_EXE_nfs3d"), "--version"]).output();
+    let tried = Command::new("setpriv").args(rights).args([program, "--version"]).output();
     if !tried.as_ref().is_ok_and(|tried| tried.status.success()) {
         not_run::not_run(format_args!("setpriv {}: {tried:?}", rights.join(" ")));
         return None;
     }
     let mut command = Command::new("setpriv");
-    command.args(rights).arg(env!("CARGO_BIN_EXE_nfs3d")).arg(dir.path()).args(["--listen", "127.0.0.1:0"]);
+    command.args(rights).arg(program);
+    Some(command)
+}
+
+/// Returns a command that runs `nfs3d` for this directory with limited rights, or `None` if that is
+/// impossible.
+fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
+    let mut command = limited(rights, env!("CARGO_BIN_EXE_nfs3d"))?;
+    command.arg(dir.path()).args(["--listen", "127.0.0.1:0"]);
     Some(command)
 }
 
@@ -189,6 +196,24 @@ async fn a_server_without_root_sets_no_setuid_bits() {
     assert_eq!(mode_of(&dir, "file"), 0o4755);
     assert_eq!(set_mode(&remote, &file, 0o4700).await, Ok(()));
     assert_eq!(mode_of(&dir, "file"), 0o4700);
+}
+
+#[test]
+fn sync_sets_the_time_of_a_file_that_its_mode_forbids_to_read() {
+    let (served, here) = (writable_by_all(), writable_by_all());
+    let rights = ["--reuid=1234", "--regid=1234", "--clear-groups"];
+    let Some(server) = nfs3d(&rights, &served) else { return };
+    let Some(mut client) = limited(&rights, env!("CARGO_BIN_EXE_nfs3")) else { return };
+    let (path, copy) = (served.path().join("file"), here.path().join("file"));
+    fs::write(&path, "content").unwrap();
+    chown(&path, Some(1234), Some(1234)).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o200)).unwrap();
+    let server = Running::start(server, &served);
+    client.args(["sync", "--include", "file", &server.url]).arg(here.path());
+    let synced = output_or_kill(client);
+    assert!(synced.status.success(), "{synced:?}");
+    let of = |path| fs::metadata(path).map(|of| (of.mode(), of.size(), of.mtime(), of.mtime_nsec())).unwrap();
+    assert_eq!(of(&path), of(&copy));
 }
 
 /// In a writable export, the owner can read its file even if the mode forbids it, since the server
