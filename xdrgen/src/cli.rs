@@ -79,7 +79,8 @@ Examples:
     Compat(compat::Arguments),
     /// List the changes from one version of a protocol to another.
     Diff(diff::Arguments),
-    /// List the maximum sizes of a program's messages, and which need chunks over RPC-over-RDMA.
+    /// List the maximum sizes of a program's messages, and the chunks that the messages need over
+    /// RPC-over-RDMA.
     Sizes(sizes::Arguments),
 }
 
@@ -95,7 +96,7 @@ struct Documents {
     /// RFC text with `///` lines or with indented definitions, or .x files; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Define a name for `#ifdef`, and as a constant if the documents use it and do not define it.
+    /// Define a name for `#ifdef`. The name is also a constant if the documents use but do not define it.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
 }
@@ -345,9 +346,11 @@ fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
 
+/// Checks that a crate does not replace a handwritten package.
+///
 /// # Errors
-/// Fails if the crate would replace a handwritten package. In this case, the directory has a manifest that
-/// was not emitted, or files of the crate but no manifest. Also fails if the manifest cannot be read.
+/// Fails if the directory has a manifest that rpcrdma-xdrgen did not emit, or a file of the crate but no
+/// manifest. Also fails if the manifest cannot be read.
 fn must_not_replace<'a>(directory: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     let manifest = directory.join("Cargo.toml");
     let replaced = match std::fs::read_to_string(&manifest) {
@@ -386,8 +389,8 @@ fn read_document(path: &Path) -> Result<Source, Failure> {
     Ok(Source::new(name, text))
 }
 
-/// Reads a document or a binding file. Old documents may not be UTF-8: invalid bytes become replacement
-/// characters.
+/// Reads a document or a binding file. Replaces bytes that are not valid UTF-8, since some old documents have
+/// another encoding.
 fn read(path: &Path) -> std::io::Result<String> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();

@@ -1,8 +1,8 @@
 //! Diagnostics: what is wrong, where, and how to fix it.
 //!
 //! A diagnostic is data: a `Kind` with its fields, and a position. The kinds are defined in submodules by
-//! subject. Each kind is defined with its code, default severity and text, and with the page of its code.
-//! Only notes add to this text, and no code parses the text.
+//! subject. A definition has the code, the default severity and the text of the kind. The first definition
+//! with a code also has the page of the code. Only notes add to the text, and no code parses the text.
 
 /// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an
 /// enum without a comment continues the chapter of its codes. The comment on the first kind of a code is
@@ -208,20 +208,20 @@ pub(crate) enum Note {
 pub(crate) enum OmittedPart {
     Definition,
     Procedure,
-    /// A procedure without which its program is not emitted.
+    /// A procedure that its program needs: without the procedure, the program is not emitted.
     Needed,
 }
 
 impl Note {
-    /// Returns the help with the note added. A note about a definition omitted from a published document or
-    /// an example replaces the help.
+    /// Returns the help with the note added. `Note::Omitted` replaces the help for a published document or
+    /// an example.
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {
             Note::Unread => and("invalid parts of a published document are omitted"),
             Note::Scanned { published: true } => and("this definition is omitted"),
             Note::Scanned { published: false } => {
-                and("if `///` marks the lines of XDR, all other lines are prose")
+                and("if this text is prose, mark the lines of XDR with `///`")
             }
             Note::Omitted { trust, what } => {
                 let text = match what {

@@ -7,7 +7,7 @@ pub(crate) mod unseen;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
 use crate::diag::{self, Diagnostic, DocumentKind, Excerpt, MeaningKind};
@@ -93,7 +93,10 @@ impl Reader {
 
     /// Reads a regular file within the limits.
     fn read(&mut self, path: &Path) -> Result<String, Refused> {
-        let unread = |_: io::Error| Refused::Missing(path.to_owned());
+        let unread = |error: io::Error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => Refused::Missing(path.to_owned()),
+            _ => Refused::Unreadable { path: path.to_owned(), error: error.to_string() },
+        };
         // Opening a pipe or a device may block.
         if !path.metadata().map_err(unread)?.is_file() {
             return Err(Refused::NoFile(path.to_owned()));

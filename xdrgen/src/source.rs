@@ -142,8 +142,15 @@ pub(crate) enum Trust {
 pub enum Refused {
     /// The file's name is empty.
     Unnamed,
-    /// The file cannot be read. Only this reason is not an error by itself.
+    /// The file does not exist. Only this reason is not an error by itself.
     Missing(PathBuf),
+    /// The file cannot be read.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        error: String,
+    },
     /// The path is a directory, a pipe or a device.
     NoFile(PathBuf),
     /// The run already includes the maximum number of files.

@@ -12,9 +12,9 @@ use crate::source::{Sources, Span};
 /// Two versions of a protocol and the rules for comparing them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-An extension keeps every message of the base and adds message types: enum values with their arms in unions without a
-default, flag bits, and, in programs, versions and procedures (draft-ietf-nfsv4-rfc5666bis-04, section 9.1). Names,
-typedefs and comments may change, since they are not sent.
+An extension keeps every message of the base. It may add message types (enum values with their arms in unions without a
+default), flag bits, programs, versions and procedures (draft-ietf-nfsv4-rfc5666bis-04, section 9.1). Names, typedefs
+and comments may change, since they are not sent.
 
 Exit status: 0 if NEW extends BASE, 1 if it does not, 2 if that is unknown: the documents have errors or cannot be
 read, or an invalid definition of a published document was omitted.")]

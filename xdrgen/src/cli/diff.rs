@@ -17,7 +17,7 @@ use crate::source::{Sources, Span};
 #[command(after_help = "\
 Each change is a line: `+` added, `-` removed or `~` changed, the kind and name of the definition, its old and new form,
 and the positions. A change that does not affect the encoding, such as a name or a typedef, is marked `(not sent)`. A change
-of a type is shown at its definition.
+of a type is shown at the definition of the type, not at each use.
 
 With --message-format json each change is an object on a line of standard output: `kind` is `change`, `sign` is `added`,
 `removed` or `changed`, then `what`, `name`, `wire` (true if the encoding changes), `old` and `new`. `old` and `new` have

@@ -19,7 +19,7 @@ pub(super) struct Reporting {
     /// The format of findings on standard error.
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Form::Human)]
     message_format: Form,
-    /// Colors; `auto` uses colors on a terminal, unless NO_COLOR is set or TERM is `dumb`.
+    /// When to use colors; `auto` uses colors on a terminal, unless NO_COLOR is set or TERM is `dumb`.
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
     /// Treat warnings as errors.
@@ -32,7 +32,7 @@ pub(super) struct Reporting {
 enum Form {
     /// The line of the document, with the span underlined.
     Human,
-    /// `file:line:column: error[X212]: message`, one line each.
+    /// `file:line:column: error[X212]: message; help`, one line each.
     Short,
     /// One JSON object per line: code, severity, message, file, spans, help, rendered text.
     Json,
@@ -128,7 +128,7 @@ fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
 }
 
 fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
-    let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
+    let hidden = if hidden > 0 { format!("; {hidden} more not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {
         let code = shown.iter().find(|found| found.severity == first.severity).map_or("", Diagnostic::code);
         format!("; see `rpcrdma-xdrgen explain {code}`")

@@ -17,7 +17,7 @@ the arguments of the call is shown as a sum. `unbounded` means that neither the 
 
 Headers count towards the inline threshold. The transport header has 28 bytes, with 24 more for each Read or Write chunk
 and 20 for a Reply chunk, each of one segment; a call includes the chunks that it offers for its reply. The RPC header has
-40 bytes and the credential in a call, 24 bytes and the verifier in a reply.
+40 bytes plus the credential's body in a call, and 24 bytes plus the verifier's body in a reply.
 
 With --message-format json each procedure is an object on a line of standard output: `kind` is `procedure`, then `program`,
 `version`, `procedure`, `number`, and `call` and `reply` with `whole`, `reduced` (a number, a text, or null if unbounded),

@@ -22,7 +22,7 @@ pub(super) struct Versions {
     /// Another document of NEW. May be repeated.
     #[arg(long = "new", value_name = "FILE")]
     more_new: Vec<PathBuf>,
-    /// Define a name for `#ifdef`, and as a constant if the documents use it and do not define it.
+    /// Define a name for `#ifdef`. The name is also a constant if the documents use but do not define it.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
     /// Map a type of both versions to an existing Rust type.

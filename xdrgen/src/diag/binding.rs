@@ -40,7 +40,7 @@ kinds! {
     Binding BindingKind {
     /// not a valid binding
     ///
-    /// The file is not TOML, or it has missing or unknown keys or values of the wrong type. A binding has
+    /// The file is not TOML, a key is missing or unknown, or a value has the wrong type. A binding has
     /// `program`, `version` and `eligible`, and may have `direction` (`"forward"` or `"backward"`), `port`,
     /// `netids`, `inline_threshold` and `reply`. If nothing is eligible, write `eligible = []`.
     ///
@@ -161,8 +161,8 @@ kinds! {
             } else {
                 "a struct's other fields must stay in the message"
             };
-            let already = if *already { ", which is already named" } else { "" };
-            format!("{what}: name the data inside, `{item}`{already}")
+            let already = if *already { " (already named)" } else { "" };
+            format!("{what}: name the inner field `{item}` instead{already}")
         });
         text(format!("`{item}` cannot be DDP-eligible")).label(format!("declared as `{declaration}`")).help(
             help.unwrap_or_else(|| {
@@ -268,7 +268,7 @@ kinds! {
     /// ```
     X314 Warning Borrowed { version: String } =>
         text(format!("borrowed output omits the binding of `{version}`"))
-        .label("eligible")
+        .label("borrowed data cannot be placed directly")
         .help("the transport owns memory for RDMA, and borrowed memory has another owner: use `bytes` output to call \
             this program over RPC-over-RDMA");
     /// an item is too small for a chunk
@@ -293,7 +293,7 @@ kinds! {
     X315 Warning SmallItem { item: String, declaration: String, bytes: u32, fixed: bool, worth: u32 } => {
         let (most, advice) = match fixed {
             true => ("", "omit it"),
-            false => (" at most", "omit it, unless the protocol's own binding names it"),
+            false => (" at most", "omit it, unless the protocol's Upper-Layer Binding lists it"),
         };
         text(format!("`{item}` is too small for a chunk: {bytes} bytes{most}"))
             .label(format!("declared as `{declaration}`"))
@@ -398,7 +398,7 @@ kinds! {
     /// an item is in messages of a backward-only program
     ///
     /// An item is eligible in every message that contains its type. Messages of a program with
-    /// `direction = "backward"` have no chunks (see X316), so they may not contain eligible items. Omit the
+    /// `direction = "backward"` have no chunks (see X316), so they must not contain eligible items. Omit the
     /// item, or define a separate type for one of the programs.
     ///
     /// ```toml
@@ -466,7 +466,7 @@ pub(crate) struct Unknown {
     pub(crate) near: Option<String>,
 }
 
-/// A field of a union or a struct to name instead of the union or struct itself.
+/// A field inside a struct or a union that can be eligible in place of the whole struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
     pub(crate) of_union: bool,

@@ -40,7 +40,7 @@ kinds! {
     /// ```
     X500 Error Removed { name: String } => text(format!("`{name}` was removed"))
         .label("defined in the base; no type of the new protocol has its layout")
-        .help("valid messages must stay valid");
+        .help("keep the definition: valid messages must stay valid");
     /// fields were added or removed
     ///
     /// An old peer would misread the data that follows. Define a new message type instead.
@@ -58,7 +58,7 @@ kinds! {
     /// A removed field.
     X501 Error NoField { of: String, field: String, base: Span } => both(format!("the field `{field}` of `{of}` was removed"), *base);
     X501 Error Parts { of: String, was: usize, is: usize, base: Span } =>
-        both(format!("the number of parts of `{of}` changed from {was} to {is}"), *base);
+        both(format!("the number of fields of `{of}` changed from {was} to {is}"), *base);
     /// a type changed
     ///
     /// The encoding differs. The names of types may change, since typedefs are followed. Optional data may
@@ -127,11 +127,11 @@ kinds! {
     /// A removed flag.
     X504 Error FlagRemoved { name: String } => text(format!("the flag `{name}` was removed"))
         .label("no flag of the new protocol has its bit")
-        .help("RFC 8178 forbids the removal of flags");
+        .help("keep the flag: RFC 8178 forbids the removal of flags");
     /// a new value that does not select an arm
     ///
-    /// An old peer cannot distinguish the value from a malformed message. It recognizes an extension only by
-    /// a value that selects an arm of a union.
+    /// An old peer cannot distinguish the value from a malformed message. An old peer recognizes an extension
+    /// only by a value that selects an arm of a union.
     ///
     /// ```diff
     /// -enum kind { ASK = 0 };
@@ -176,13 +176,13 @@ kinds! {
     X506 Error ValueWithoutArm { name: String, of: String, new: Span, base: Span, more: usize } =>
         text(format!("`{name}` is a new value without an arm in `{of}`{}", more_places(*more)))
         .label("the new value")
-        .and(*new, "this union has no arm for it")
+        .and(*new, "this union has no arm for the value")
         .and(*base, "in the base")
         .help("add a `case` with the body of the message, or `void`");
     /// a new arm in a union with a default arm
     ///
-    /// The default arm covered the value, so an old peer decodes the body of the default arm instead. A new
-    /// value of the discriminant that the default arm covers is also reported.
+    /// The default arm covered the value, so an old peer decodes the default arm's body in place of the new
+    /// arm's body. A new value of the discriminant that the default arm covers is also reported.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {
@@ -253,10 +253,11 @@ kinds! {
         text(format!("`{of}` has a new arm for the existing value {value}"))
         .label("the new arm")
         .and(*base, "the union in the base")
-        .help("an old peer knows the value and rejects the message as malformed");
+        .help("use a new value: an old peer knows this value and rejects the message as malformed");
     /// a default arm was added or removed
     ///
-    /// The default arm applies to all values without an arm.
+    /// A default arm makes all values without an arm valid, so old and new peers would disagree about such
+    /// values.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {
@@ -336,7 +337,7 @@ kinds! {
             None => text.label("defined in the base"),
         }
     };
-    /// a procedure is new
+    /// a version or a procedure is new
     ///
     /// With `--rules 8178`, a program may have no new versions or procedures, since COMPOUND carries every
     /// operation: add an operation instead. Under the other rules, new versions and procedures are

@@ -77,7 +77,8 @@ kinds! {
     ///    ///    hyper id;
     ///    /// };
     /// ```
-    X003 Warning Unmarked { name: String } => text(format!("`{name}` is defined without `///` and omitted"))
+    X003 Warning Unmarked { name: String } =>
+        text(format!("`{name}` is omitted: its definition is not marked with `///`"))
         .label("prose, since other lines are marked with `///`")
         .help("if the definition belongs to the protocol, write `///` before each of its lines");
     /// An unmarked line inside a body.
@@ -91,8 +92,8 @@ kinds! {
     /// error if the including document uses an undefined name, which the file may define; otherwise it is
     /// a warning.
     ///
-    /// An included file must be a regular UTF-8 file of at most 16 MiB. A run includes at most 1000 files
-    /// and 64 MiB. A violation of one of these rules is an error.
+    /// An included file must be a readable, regular UTF-8 file of at most 16 MiB. A run includes at most
+    /// 1000 files and 64 MiB. A violation of one of these rules is an error.
     ///
     /// ```xdr file
     /// #include "types.x"
@@ -127,7 +128,8 @@ fn reason(why: &Refused) -> String {
     let shown = |path: &Path| path.display().to_string();
     match why {
         Refused::Unnamed => "empty".to_owned(),
-        Refused::Missing(path) => format!("searched at `{}`", shown(path)),
+        Refused::Missing(path) => format!("resolves to `{}`", shown(path)),
+        Refused::Unreadable { path, error } => format!("`{}` cannot be read: {error}", shown(path)),
         Refused::NoFile(path) => format!("`{}` is not a regular file", shown(path)),
         Refused::TooMany { max } => format!("a run includes at most {max} files"),
         Refused::TooLong { path, mib } => format!("`{}` is longer than {mib} MiB", shown(path)),

@@ -10,15 +10,15 @@ kinds! {
     Meaning MeaningKind {
     /// no type has this name
     ///
-    /// No document of the run defines the type, and its name is not predefined (such as `uint32_t`). Only
-    /// the first use is reported.
+    /// The type is neither defined in a document of the run nor predefined (as `uint32_t` is). Only the first
+    /// use is reported.
     ///
     /// ```xdr
     /// struct nfs_fh { opaque data<64>; };
     /// struct args { nfs_hf object; };
     /// ```
     ///
-    /// Correct the name, or compile the document that defines the name in the same run (`rpcrdma-xdrgen
+    /// Correct the name, or add the document that defines the name to the run (`rpcrdma-xdrgen
     /// check one.x other.x`). If the type exists in Rust, use `--extern nfs_hf=crate::Handle`.
     ///
     /// ```xdr
@@ -32,7 +32,7 @@ kinds! {
     /// A type may have the name of a program, version or procedure. An equal definition is not an error,
     /// but may cause warning X218. By the rules of `rpcrdma-xdrgen compat` (chapter X5), a later document may
     /// extend an enum or a union of an earlier document. The later definition then replaces the earlier
-    /// definition. A published document may define a type again, as an excerpt or with an erratum. Then the
+    /// definition. A published document may define a type again, in an excerpt or with a mistake. Then the
     /// last complete definition without undefined names is used, and the other definitions cause warnings.
     ///
     /// ```xdr
@@ -99,7 +99,7 @@ kinds! {
     /// ```
     X203 Error CyclicConstant { name: String, used: Span } => text(format!("the value of `{name}` depends on itself"))
         .label("defined through itself")
-        .and(*used, "used for its own value here")
+        .and(*used, "used here to define its own value")
         .help("give one of the constants a number");
     /// a constant does not fit in 64 bits
     ///
@@ -176,7 +176,7 @@ kinds! {
     /// ```
     X208 Warning MemberAgain { name: String, first: Span } => again(text(format!("`{name}` is defined twice")), *first)
         .label("defined again; as a constant, the name refers to the first definition")
-        .help("members of all enums and constants share one name space (RFC 4506 section 6.4)");
+        .help("constants and the members of all enums share one name space (RFC 4506 section 6.4)");
     /// A member with the name of a type.
     X208 Warning MemberAndType { name: String, first: Span } =>
         again(text(format!("`{name}` is the name of an enum member and of a type")), *first)
@@ -224,9 +224,9 @@ kinds! {
     X211 Error NumberInRust { name: String } => text(format!("the value of `{name}` is unknown to the compiler"))
         .label("only Rust defines this constant")
         .help(format!("also define its value: `-D {name}=NUMBER`"));
-    /// an argument or result without a name
+    /// an argument or result of an unnamed type
     ///
-    /// Arguments and results are type names, not bodies.
+    /// An argument or result is written as the name of its type, not as a body.
     ///
     /// ```xdr
     /// program STORE {
@@ -365,7 +365,7 @@ kinds! {
         text(format!("two programs with the number {number:#x} define version {version}"))
         .label("the second")
         .and(*first, "the first")
-        .help("a call identifies a program and a version only by their numbers");
+        .help("use another number: a call identifies a program and a version only by their numbers");
     /// a number is not an unsigned int
     ///
     /// The numbers of programs, versions and procedures range from 0 to 2^32-1.
@@ -403,7 +403,8 @@ kinds! {
     ///    /// const DEPTH = 8;
     /// ```
     ///
-    /// Compile both documents together: `rpcrdma-xdrgen generate base.txt extension.txt`. In one document:
+    /// Compile both documents together: `rpcrdma-xdrgen generate base.txt extension.txt`. One document may
+    /// also contain the type and the additions:
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -418,7 +419,7 @@ kinds! {
     X240 Warning NothingToAddTo { name: String } =>
         text(format!("additions to `{name}`, which no document of this run defines"))
         .label("these lines are omitted")
-        .help("compile this document together with the one that defines the type");
+        .help("add the document that defines the type to the run");
     /// an addition conflicts with an existing definition
     ///
     /// The additions of a published document to a type of another document need new names, and new values
@@ -494,7 +495,7 @@ fn second(what: &str, name: &str, first: Span) -> Text {
 
 fn conflict(message: String, first: Span) -> Text {
     text(message)
-        .label("to be added")
+        .label("added here")
         .and(first, "already defined here")
         .help("an addition needs new names and values")
 }
@@ -549,13 +550,12 @@ fn advice(of: &Unresolved) -> Option<String> {
         (Reason::Like(near), _) => format!("a similar name is defined: `{near}`"),
         (Reason::LikeBuiltIn(near), _) => format!("XDR has a type with a similar name: `{near}`"),
         (Reason::Unknown, Space::Type) => format!(
-            "compile this document together with the one that defines the type, or name the type in Rust: \
+            "add the document that defines the type to the run, or map the name to Rust: \
              `--extern {}=path::to::Type`",
             of.name
         ),
         (Reason::Unknown, Space::Value) => {
-            "define the name with `const`, or compile this document together with the one that defines it"
-                .to_owned()
+            "define the name with `const`, or add the document that defines it to the run".to_owned()
         }
     })
 }

@@ -56,7 +56,7 @@ kinds! {
     X308 Error NoSum => text("not a sum of numbers and fields")
         .label("expected `count`, `4096` or `maxcount + 200`")
         .help("a bound is a sum of numbers and fields of the arguments, in bytes");
-    /// a bound is not a size
+    /// a bound with an invalid field
     ///
     /// Each field in a bound must be in the procedure's arguments, and have the type `unsigned int` or
     /// `unsigned hyper`.
@@ -184,7 +184,7 @@ kinds! {
     X321 Error LongResult { procedures: Excerpt<String>, bytes: u64 } => {
         let first = procedures.first.first().map_or("", String::as_str);
         let names = procedures.shown(|name| format!("`{name}`"));
-        text(format!("the reply of {names} can have {bytes} bytes, and a chunk has at most 4294967295"))
+        text(format!("the reply of {names} can have {bytes} bytes, but a chunk has at most 4294967295"))
             .label("each such call fails: counts and positions in an XDR stream have 32 bits")
             .help(format!("lower the bounds in the document, or bound the reply in `[binding.reply.\"{first}\"]`"))
     };
@@ -227,7 +227,7 @@ kinds! {
     /// rejected, although it respects the bounds of its types. This is a warning, since a server may have a
     /// larger budget (`rpcrdma_runtime::Limits::max_memory`).
     ///
-    /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
+    /// Lower the bound, or transfer the data in several calls, as version 2 of `SCAN` does.
     ///
     /// ```toml
     /// [[binding]]
@@ -247,7 +247,8 @@ kinds! {
             procedures.shown(|name| format!("`{name}`"))
         ))
         .label("such a call is rejected unless the server has a larger memory budget")
-        .help("lower the bound in the document, or raise `Limits::max_memory` of each server to twice the size");
+        .help("lower the bound in the document, or raise each server's `Limits::max_memory` to \
+            more than twice the call's size");
     /// a result can be longer than its bound
     ///
     /// The client offers as much memory for a reply as the bound states. This bound is the same for every
@@ -297,7 +298,7 @@ kinds! {
     /// eligible = ["photo.pixels"]
     /// ```
     ///
-    /// Lower the number of items in the document, as version 2 of this program does, or make none of them
+    /// Lower the number of items in the document, as version 2 of `ALBUM` does, or make none of the items
     /// eligible.
     ///
     /// ```toml

@@ -7,10 +7,10 @@ kinds! {
     Output OutputKind {
     /// two names become the same in Rust
     ///
-    /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ only by case or
+    /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ only in case or
     /// underscores become equal. The later name gets an underscore; `--names verbatim` keeps all names
-    /// unchanged. The same applies to modules, if two documents have the same file name or two namespaces
-    /// become equal (`a::b` and `a_b`). This is a warning.
+    /// unchanged. A later module also gets an underscore if two documents have the same file name, or if two
+    /// namespaces become equal (`a::b` and `a_b`). This is a warning.
     ///
     /// ```xdr
     /// struct foo_bar { int x; };
@@ -24,7 +24,7 @@ kinds! {
     X400 Warning SameName { name: String, other: String, ident: String } =>
         text(format!("`{name}` and `{other}` would have the same name in Rust"))
         .label(format!("named `{ident}` in Rust"))
-        .help("the later name gets an underscore; a unique name in the document avoids it");
+        .help("the later name gets an underscore; a unique name in the document avoids the underscore");
     /// The modules of two documents, or of two namespaces.
     X400 Warning SameModule { name: String, other: String, ident: String, is_file: bool } => {
         let what = if *is_file { "file name" } else { "namespace name" };
@@ -46,11 +46,11 @@ kinds! {
     /// ```
     X401 Error NoPath { path: String } => text(format!("`{path}` is not a valid Rust path"))
         .help("a path is written `name::of::Type`");
-    /// invalid name or title of a package
+    /// invalid name, title or runtime directory of a crate
     ///
-    /// A name begins with a letter and consists of letters, digits, `-` and `_`. A name must not be the
-    /// name of a package on which the generated crate depends, such as `rpcrdma-runtime`. A title is one line
-    /// without `"` or `\`. The directory in `--runtime-path` is one line without apostrophes.
+    /// A name begins with a letter and consists of letters, digits, `-` and `_`. The name of a dependency of
+    /// the crate, such as `rpcrdma-runtime`, is invalid. A title is one line without `"` or `\`. The
+    /// directory in `--runtime-path` is one line without apostrophes.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate 9p --output 9p
@@ -69,7 +69,8 @@ kinds! {
         text(format!("invalid package name `{name}`: the generated crate depends on `{dependency}`"))
         .help("choose another name for the generated crate");
     /// A directory that cannot be written as a TOML string.
-    X402 Error NoDirectory => text("invalid runtime directory for a manifest");
+    X402 Error NoDirectory =>
+        text("invalid runtime directory for a manifest: expected one line without apostrophes");
     /// borrowed types cannot have this derive
     ///
     /// `serde` and `arbitrary` create values without a message, so the values have no memory to borrow from.

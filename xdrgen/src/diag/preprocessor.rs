@@ -62,9 +62,9 @@ kinds! {
     X106 Error OpenCondition => text("a condition is never closed").label("begins here").help("end it with `#endif`");
     /// an unknown pragma
     ///
-    /// The XDR compiler of Linux accepts `pragma` lines. The known pragmas affect only the C code that this
-    /// compiler emits, so they are skipped.
-    /// An unknown line may have another purpose, so it causes a warning and is omitted.
+    /// The XDR compiler of the Linux kernel accepts `pragma` lines. The known pragmas affect only the C code
+    /// of that compiler, so they are skipped. An unknown line may have another purpose, so it is omitted with
+    /// a warning.
     ///
     /// ```xdr
     /// pragma small_endian;

@@ -85,7 +85,7 @@ kinds! {
     /// const B = 2;
     /// ```
     X104 Warning NestedComment { outer: Span, hides: Option<Option<String>> } => {
-        let question = "is the `*/` of the first comment missing? the comment ends here and contains";
+        let question = "the first comment may lack its `*/`: the comment contains";
         text("a comment begins inside a comment")
             .label("`/*` has no meaning inside a comment")
             .and(*outer, "the comment begins here")
@@ -100,7 +100,7 @@ kinds! {
         .label("comments do not nest: the first `*/` ends both")
         .and(*outer, "the comment begins here")
         .help("the lines up to the line with only `*/` are read as the addition");
-    /// a character has no meaning in XDR
+    /// a character has no meaning here
     ///
     /// Names consist of letters, digits and `_`. The only other characters in XDR are `{ } ( ) [ ] < > =
     /// * ; : , -`.
@@ -113,7 +113,7 @@ kinds! {
     /// const FIRST_ONE = 1;
     /// ```
     X110 Error Unknown { expected: Expected, near: TokenContext } => {
-        instead(format!("{} has no meaning in XDR", near.shown()), expected, near)
+        instead(format!("{} has no meaning here", near.shown()), expected, near)
     };
     /// a `;` is missing
     ///
@@ -171,7 +171,7 @@ kinds! {
     };
     /// a misspelled keyword
     ///
-    /// The word differs from a keyword that is valid here by one letter, by two swapped letters, or only in
+    /// A keyword that is valid here differs from the word by one letter, by two swapped letters, or only in
     /// case. Keywords are in lower case.
     ///
     /// ```xdr
@@ -207,7 +207,7 @@ kinds! {
         .label("expected a name")
         .help(match (near.before.as_str(), near.word.as_deref().unwrap_or("")) {
             ("const", _) => "remove the type of the constant: `const NAME = 1;`",
-            (_, "unsigned") => "`unsigned` precedes `int`, `hyper`, `short` or `char`",
+            (_, "unsigned") => "`unsigned` precedes `int`, `hyper`, `char`, `short` or `long`",
             ("typedef", _) => "a typedef is written `typedef type name;`",
             _ => "give it another name",
         });
@@ -403,10 +403,10 @@ kinds! {
     X122 Error NamedInside => text("a definition inside another")
         .label("a named body must be a separate definition")
         .help("move it out, or remove its name");
-    /// `opaque` without a name
+    /// `opaque` is not a type name
     ///
-    /// `opaque` needs a size, which cannot be written where a type name is required, as for an argument of
-    /// a procedure.
+    /// `opaque` needs a size. Where a type name is required, such as in an argument of a procedure, a size
+    /// cannot be written.
     ///
     /// ```xdr
     /// program STORE {
@@ -424,12 +424,13 @@ kinds! {
     ///    } = 1;
     /// } = 0x20000099;
     /// ```
-    X123 Error OpaqueType => text("`opaque` without a name")
+    X123 Error OpaqueType => text("`opaque` is not a type name")
         .label("expected a type")
         .help("define a name for it: `typedef opaque name<n>;`");
     /// a declaration has several sizes
     ///
-    /// XDR has no arrays of arrays and no pointers to arrays. A declaration has one `*`, `[n]` or `<n>`.
+    /// XDR has no arrays of arrays and no pointers to arrays. A declaration has at most one `*`,
+    /// `[n]` or `<n>`.
     ///
     /// ```xdr
     /// struct matrix {
@@ -488,7 +489,7 @@ kinds! {
         .help("`const NAME = value;` defines a constant");
     /// arithmetic is not supported
     ///
-    /// A number is a literal, or the name of a constant or an enum member. Macros (`#define`) follow the
+    /// A value is a literal, or the name of a constant or an enum member. Macros (`#define`) follow the
     /// rules of C, so their arithmetic is evaluated.
     ///
     /// ```xdr

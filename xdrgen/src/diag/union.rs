@@ -38,7 +38,7 @@ kinds! {
     };
     /// a label is not a member of the discriminant's enum
     ///
-    /// A union over an enum has arms for values of the enum. Any other label is never sent.
+    /// A union over an enum has arms for values of the enum. No message selects an arm with another label.
     ///
     /// ```xdr
     /// enum status { OK = 0, FAILED = 1 };
