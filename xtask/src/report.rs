@@ -115,7 +115,7 @@ impl fmt::Display for NotRun {
             writeln!(out, "  {what}: {why}")?;
         }
         if !self.elsewhere.is_empty() {
-            writeln!(out, "\nleft to other steps and long jobs (cargo xtask soak):")?;
+            writeln!(out, "\nleft to other steps and long jobs (.ci/run --soak JOB):")?;
         }
         for (why, count) in &self.elsewhere {
             writeln!(out, "  {count} times: {why}")?;
@@ -195,7 +195,7 @@ mod tests {
         assert!(!not_run.add("tests", records));
         assert!(not_run.add("miri", "miri\tno nightly Rust\n"));
         let expected = "\nnot run:\n  verbs::a: no packages\n  miri: no nightly Rust\n\
-                        \nleft to other steps and long jobs (cargo xtask soak):\n  2 times: RPCRDMA_LAB is not set\n";
+                        \nleft to other steps and long jobs (.ci/run --soak JOB):\n  2 times: RPCRDMA_LAB is not set\n";
         assert_eq!(not_run.to_string(), expected);
     }
 
