@@ -61,7 +61,7 @@ pub(crate) fn of_client(error: Error, service: &str) -> GssError {
     with_text(error, &text(cause, service, &error))
 }
 
-/// Adds a text to the error with which a server refused a context: the cause and the fix, if known.
+/// Adds text to the error with which a server refused a context: the cause and the fix, if known.
 pub(crate) fn of_refusal(refused: GssError, service: &str) -> GssError {
     let cause = find(OF_REFUSAL, refused.minor);
     let text = text(cause, service, &refused);

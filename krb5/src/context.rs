@@ -104,8 +104,8 @@ impl<C: Steps> Context<C> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if the context has expired. The library does not check this. The client checks before it signs a
-    /// call, and the server before it verifies a call. A call that starts in time gets its reply.
+    /// Fails if the context has expired. The library does not check the expiry. The client checks it before
+    /// signing a call, and the server before verifying a call. A call that starts in time gets its reply.
     fn check_age(&self) -> Result<(), GssError> {
         match self.expires {
             Some(expires) if SystemTime::now() >= expires => Err(GssError::CONTEXT_EXPIRED),

@@ -129,8 +129,9 @@ pub(crate) fn first_and_last(ty: &Type) -> (Span, Span) {
     (ty.span(), last.unwrap_or_else(|| ty.span()))
 }
 
-/// Returns a variable of the derived code, for use in tokens with the span of a type or a label. A name with
-/// that span would be looked up at the caller of a macro that received the type as an argument.
+/// Returns a variable of the derived code, for use in tokens with the span of a type or a label. If a macro
+/// received the type as an argument, a name with that span would be resolved in the scope of the macro's
+/// caller.
 pub(crate) fn local(name: &str) -> Ident {
     Ident::new(name, Span::call_site())
 }

@@ -29,7 +29,7 @@ use super::{Char, Opaque, Quadruple, SmallOpaque, UnsignedChar, XdrString};
 /// Generates at most `MAX` elements.
 ///
 /// # Errors
-/// Returns the error of generating an element.
+/// Fails if an element cannot be generated.
 pub fn array<'a, T: Arbitrary<'a>, const MAX: u32>(input: &mut Unstructured<'a>) -> Result<Vec<T>> {
     let mut values = Vec::new();
     input.arbitrary_loop(None, Some(MAX), |input| {

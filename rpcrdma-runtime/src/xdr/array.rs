@@ -62,7 +62,8 @@ fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     Ok(done)
 }
 
-/// The size in bytes of the stage: memory on the stack for elements that are passed to the sink at once.
+/// The size of the stage in bytes. The stage is memory on the stack for elements that are passed to the sink
+/// in one call.
 const STAGE: usize = 1024;
 
 /// Returns true if this many elements are faster to encode through the stage than one by one.
@@ -188,8 +189,9 @@ pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<
     Ok(values)
 }
 
-/// Estimates the number of further elements from the size of the element that left `remaining` of `left`
-/// bytes. The estimated elements need at most twice the memory of the remaining stream.
+/// Estimates the number of further elements from the size of the first element. Reading this element reduced
+/// the stream from `left` to `remaining` bytes. The estimated elements need at most twice the memory of the
+/// remaining stream.
 #[inline]
 fn estimate_count<T>(left: usize, remaining: usize) -> usize {
     let len = left.saturating_sub(remaining).saturating_add(4);

@@ -359,8 +359,8 @@ impl<'a, T> From<&'a T> for BoxRef<'a, T> {
     }
 }
 
-/// As for `Box`, the sizes of a `BoxRef` have no bound: a bound would make the recursive type's size depend
-/// on itself.
+/// Like a `Box`, a `BoxRef` has lengths without a bound: with a bound, the size of a recursive type would
+/// depend on itself.
 impl<T: Layout> Layout for BoxRef<'_, T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN;
     const HELD: Items = T::HELD;

@@ -24,7 +24,7 @@ impl<T> Elements for Vec<T> {
     note = "an XDR count is an unsigned 32-bit integer: define the bound as a `u32`, or convert it here, as in `max = \"LIMIT as u32\"`"
 )]
 pub trait Count {
-    /// The type itself. It is unknown for a rejected type, which avoids further errors.
+    /// The type itself. For a rejected type, the compiler does not know `Count` and reports no other errors.
     type Count;
 }
 
@@ -145,8 +145,8 @@ const STAGE: usize = 256;
 
 /// Writes fixed-size values as one run, with a single bounds check. If the sink provides memory, the run is
 /// written directly into this memory. Otherwise, a run of at most [`STAGE`] bytes is written into an array on
-/// the stack, and the sink gets the array in one call. This requires that [`Sink::stages`] returns true. The
-/// code after the macro writes all other values. In a macro, unlike in a function with closures, the compiler
+/// the stack, and the sink gets the array in one call, provided that [`Sink::stages`] returns true. The code
+/// after the macro writes all other values. In a macro, unlike in a function with closures, the compiler
 /// knows each value's position and stores values directly.
 macro_rules! encode_run {
     ($lengths:expr, $sink:ident, $room:ident => $write:block) => {

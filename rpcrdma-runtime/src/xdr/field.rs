@@ -178,7 +178,8 @@ pub trait Unknown<T> {
 
 impl<T> Unknown<T> for Field<'_, T> {}
 
-/// Stands in for a missing encoding. A crate in which derived code calls this function does not compile.
+/// Returns an error in place of a missing encoding. Calls from derived code never run, because a crate with
+/// such a call does not compile.
 #[must_use]
 pub fn refused() -> Error {
     Error::new(ErrorKind::TooLarge, 0)

@@ -264,7 +264,8 @@ impl<'de, T: Decode<'de>> Decode<'de> for Option<T> {
     }
 }
 
-/// A level of recursion. `T` may contain this box. Lengths computed from those of `T` would then not compile.
+/// The lengths are unknown, because `T` may contain this box. Lengths computed from those of `T` would then
+/// depend on themselves and not compile.
 impl<T: Layout> Layout for Box<T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN;
     const HELD: Items = T::HELD; // a cycle? mark one of its fields `#[xdr(recursive)]`

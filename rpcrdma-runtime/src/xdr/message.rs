@@ -54,7 +54,7 @@ impl Message {
         pieces.into_iter().filter(|piece| !piece.is_empty())
     }
 
-    /// Inserts the items for which `keep_out` returns false into the stream. Copies nothing if no item is
+    /// Inserts into the stream each item for which `keep_out` returns false. Copies nothing if no item is
     /// inserted.
     #[must_use]
     pub fn split(self, mut keep_out: impl FnMut(usize, &Item) -> bool) -> Message {
@@ -152,7 +152,7 @@ pub struct Reducer {
     /// Bytes moved out of the stream, including padding.
     taken: u64,
     min_item: usize,
-    /// The error of encoding the results of a call.
+    /// The error that occurred when a call's results were encoded, if any.
     failure: Option<Error>,
 }
 

@@ -144,24 +144,24 @@ impl<const MAX: u32> AsRef<[u8]> for Opaque<MAX> {
     }
 }
 
-/// Does not check the bound, but encoding does. [`Opaque::checked`] checks the bound at once. Because this
-/// conversion cannot fail, `try_from` cannot fail either.
+/// Does not check the bound: encoding checks the bound, and [`Opaque::checked`] checks it immediately.
+/// `try_from` uses this conversion, so it does not check the bound either.
 impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
     fn from(bytes: Bytes) -> Self {
         Opaque(bytes)
     }
 }
 
-/// Does not check the bound, but encoding does. [`Opaque::checked`] checks the bound at once. Because this
-/// conversion cannot fail, `try_from` cannot fail either.
+/// Does not check the bound: encoding checks the bound, and [`Opaque::checked`] checks it immediately.
+/// `try_from` uses this conversion, so it does not check the bound either.
 impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
     fn from(bytes: Vec<u8>) -> Self {
         Opaque(bytes.into())
     }
 }
 
-/// Does not check the bound, but encoding does. [`Opaque::checked`] checks the bound at once. Because this
-/// conversion cannot fail, `try_from` cannot fail either.
+/// Does not check the bound: encoding checks the bound, and [`Opaque::checked`] checks it immediately.
+/// `try_from` uses this conversion, so it does not check the bound either.
 impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
     fn from(bytes: &'static [u8]) -> Self {
         Opaque(Bytes::from_static(bytes))
@@ -199,8 +199,9 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    /// Pointer-sized and first, because a `Result` stores its error in the same place. The length and the
-    /// data are then moved separately. The processor would delay a move that covers two earlier stores.
+    /// First and pointer-sized, because a `Result` stores its error in the same place. The compiler then
+    /// moves the length and the data separately. The processor would delay a load that spans both earlier
+    /// stores.
     len: usize,
     /// Bytes after the first `len` are unspecified and are never part of the value.
     data: [u8; MAX],

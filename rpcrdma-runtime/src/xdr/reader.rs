@@ -50,7 +50,8 @@ pub struct Reader<'de> {
     items: Items<'de>,
     depth: u32,
     limits: DecodeLimits,
-    /// The maximum number of further elements that may have size zero: a peer can claim them at no cost.
+    /// The maximum number of further elements whose encodings may be empty. A peer can claim such elements
+    /// without sending any bytes.
     empty: usize,
 }
 

@@ -20,9 +20,9 @@ pub trait Sink {
         None
     }
 
-    /// Returns memory after the end that may be written freely; [`Sink::advance`] appends a part of it.
-    /// Values of variable size are thus written without separate reservations. A sink without such memory
-    /// returns an empty slice.
+    /// Returns memory after the sink's end that the caller may overwrite. [`Sink::advance`] appends the first
+    /// bytes of this memory. Values of variable size are thus written without separate reservations. A sink
+    /// without such memory returns an empty slice.
     #[inline]
     fn ahead(&mut self) -> &mut [u8] {
         &mut []

@@ -69,7 +69,7 @@ impl Since {
     }
 }
 
-/// Returns `what` and the time at which it expires, or `None` if its time limit is not running.
+/// Returns the time at which the deadline `what` expires, and `what`. Returns `None` if `since` is `None`.
 fn expiry(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Instant, Expired)> {
     Some((since?.checked_add(limit.min(MAX_LIMIT))?, what))
 }

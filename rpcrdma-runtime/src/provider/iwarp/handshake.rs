@@ -93,7 +93,7 @@ impl IwarpListener {
     /// the connection, on a separate task, so that a slow peer does not delay others.
     ///
     /// # Errors
-    /// One connection failed, or a process limit is reached.
+    /// An error of the operating system: one connection failed, or a process limit is reached.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (socket, peer) = self.listener.accept().await?;
         Ok(Incoming { socket, peer, options: self.options.clone() })

@@ -16,7 +16,7 @@ pub const INTERVAL: usize = 512;
 pub struct Markers {
     /// Octets since the start of the last marker, or 0 if a marker is due at the current position.
     at: usize,
-    /// Octets since [`Markers::start`], except a marker before the length field.
+    /// Octets since [`Markers::start`], excluding a marker before the length field.
     since: usize,
 }
 

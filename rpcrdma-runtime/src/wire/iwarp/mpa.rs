@@ -8,14 +8,14 @@
 pub const HEADER_LEN: usize = 20;
 /// Size of the key at the start of a frame, in octets.
 pub const KEY_LEN: usize = 16;
-/// Maximum size of a frame's private data in octets (RFC 5044 section 7.1.1), including the depths.
+/// Maximum size of a frame's private data in octets (RFC 5044 section 7.1.1), including IRD and ORD.
 pub const MAX_PRIVATE_DATA: u16 = 512;
-/// Maximum size of sent private data in octets, including the depths. The limit is below 256, because Linux's
-/// siw stores the size in one octet.
+/// Maximum size of sent private data in octets, including IRD and ORD. The limit is below 256, because
+/// Linux's siw stores the size in one octet.
 pub const MAX_SENT_PRIVATE_DATA: usize = 200;
 /// The highest supported revision (RFC 6581).
 pub const REVISION: u8 = 2;
-/// The value of a depth that is not negotiated (RFC 6581 section 9).
+/// The value of an IRD or ORD that is not negotiated (RFC 6581 section 9).
 pub const NOT_NEGOTIATED: u16 = 0x3fff;
 
 const REQUEST_KEY: &[u8; KEY_LEN] = b"MPA ID Req Frame";
@@ -66,7 +66,7 @@ pub enum MpaError {
     /// The private data exceeds the limit of RFC 5044.
     #[error("too much private data: {0} octets (limit 512)")]
     PrivateData(u16),
-    /// An enhanced frame is too short for the depths (RFC 6581 section 9).
+    /// An enhanced frame is too short for IRD and ORD (RFC 6581 section 9).
     #[error("an enhanced MPA frame lacks IRD and ORD")]
     NoDepths,
 }
@@ -82,13 +82,13 @@ pub struct FrameHeader {
     pub crc: bool,
     /// R: the connection is rejected (replies only).
     pub reject: bool,
-    /// S: the private data starts with the depths (RFC 6581 section 9).
+    /// S: the private data starts with IRD and ORD (RFC 6581 section 9).
     pub enhanced: bool,
     /// The four low bits of the flags, which are ignored and preserved.
     pub reserved: u8,
     /// Revision: 0, 1 or 2.
     pub revision: u8,
-    /// Size of the private data in octets, including the depths; at most [`MAX_PRIVATE_DATA`].
+    /// Size of the private data in octets, including IRD and ORD; at most [`MAX_PRIVATE_DATA`].
     pub private_data_len: u16,
 }
 
@@ -97,7 +97,7 @@ impl FrameHeader {
     ///
     /// # Errors
     /// [`MpaError::Key`], [`MpaError::Revision`], [`MpaError::PrivateData`], or [`MpaError::NoDepths`] if an
-    /// enhanced frame is too short for the depths.
+    /// enhanced frame is too short for IRD and ORD.
     pub fn parse(kind: FrameKind, octets: &[u8; HEADER_LEN]) -> Result<Self, MpaError> {
         let [key @ .., flags, revision, len_high, len_low] = octets;
         if key != kind.key() {
@@ -166,7 +166,7 @@ impl ReadDepths {
     /// Encoded size in octets.
     pub const LEN: usize = 4;
 
-    /// Splits the private data of an enhanced frame into the depths and the upper layer's data.
+    /// Splits the private data of an enhanced frame into [`ReadDepths`] and the upper layer's data.
     ///
     /// # Errors
     /// [`MpaError::NoDepths`] if the data is too short.

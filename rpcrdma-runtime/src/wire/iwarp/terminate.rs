@@ -50,7 +50,7 @@ impl Code {
     pub const UNSPECIFIED: Code = code(0, 2, 0xff);
     /// DDP, tagged: invalid STag.
     pub const INVALID_STAG: Code = code(1, 1, 0x00);
-    /// DDP, tagged: range outside the memory, or offset that does not continue the message.
+    /// DDP, tagged: the range exceeds the memory, or the offset does not continue the message.
     pub const BASE_OR_BOUNDS: Code = code(1, 1, 0x01);
     /// DDP, tagged: the end of the range overflows 64 bits.
     pub const WRAP: Code = code(1, 1, 0x03);

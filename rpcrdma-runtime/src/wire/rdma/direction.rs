@@ -18,8 +18,9 @@ const READ_SEGMENT: usize = 20;
 
 /// Determines the direction of a message on a connection where both peers send calls. An RDMA_MSG has the
 /// direction of the RPC message after its transport header. An RDMA_ERROR is always a reply, and an
-/// RDMA_NOMSG with a Position-Zero Read chunk is a call. Returns `None` if the direction is unknown: an
-/// unsupported version, an invalid header, an obsolete type, or a message without a call or a reply.
+/// RDMA_NOMSG with a Position-Zero Read chunk is a call. Returns `None` for an unsupported version, an
+/// invalid header, an obsolete type, an RDMA_NOMSG without a Position-Zero Read chunk, and an RDMA_MSG
+/// without the start of an RPC message.
 #[must_use]
 pub fn direction(message: &[u8]) -> Option<Direction> {
     let mut reader = Reader::from_slice(message);

@@ -11,8 +11,8 @@ use crate::xdr::{Decode, Encode, Error, Reader, Writer, pieces};
 /// The only supported version (RFC 8166 section 4.2.2).
 pub const VERSION: u32 = xdr::RPCRDMA_VERSION;
 
-/// Minimum size of an RDMA_MSG or RDMA_NOMSG header, with three empty lists. A responder drops shorter
-/// messages (RFC 8166 section 4.5).
+/// Minimum size of an RDMA_MSG or RDMA_NOMSG header: empty lists and no Reply chunk. A responder drops
+/// shorter messages (RFC 8166 section 4.5).
 const SHORTEST: usize = 28;
 /// Size of the fields common to all versions: XID, version, credits, type.
 const FIXED: usize = 16;
@@ -231,8 +231,7 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
     Ok((header, payload))
 }
 
-/// Parses a message that a requester received. Every message yields a header with its payload, or a
-/// [`ReplyRefusal`].
+/// Parses a message that a requester received. Returns the header and the payload.
 ///
 /// # Errors
 /// Returns [`ReplyRefusal`] if the message is not a valid reply.

@@ -115,7 +115,7 @@ pub enum AuthStat {
     /// RPCSEC_GSS_CREDPROBLEM: the context is unknown, or the verifier is wrong. The client must create a new
     /// context.
     GssCredentialProblem,
-    /// RPCSEC_GSS_CTXPROBLEM: the context has expired or fails. The client must create a new context.
+    /// RPCSEC_GSS_CTXPROBLEM: the context has expired or is unusable. The client must create a new context.
     GssContextProblem,
     /// Any other value.
     Other(i32),
@@ -151,8 +151,8 @@ impl From<i32> for AuthStat {
     }
 }
 
-/// Fails if the machine name or the list of groups exceeds its bound. Encoding the result checks the size of
-/// the body.
+/// Encodes a credential. Fails if the machine name or the list of groups exceeds its bound. Encoding the
+/// result checks the size of the body.
 pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> {
     let (flavor, body) = match credential {
         Credential::None => (AUTH_NONE, Bytes::new()),
@@ -171,7 +171,7 @@ pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> 
     Ok(xdr::OpaqueAuth { flavor: flavor.cast_signed(), body: body.into() })
 }
 
-/// Fails if the body of AUTH_SYS cannot be decoded. The body of AUTH_NONE is ignored.
+/// Decodes a credential. Fails if the body of AUTH_SYS cannot be decoded. Ignores the body of AUTH_NONE.
 pub(super) fn decode(auth: &xdr::OpaqueAuth) -> Result<Credential, AuthStat> {
     match auth.flavor.cast_unsigned() {
         AUTH_NONE => Ok(Credential::None),

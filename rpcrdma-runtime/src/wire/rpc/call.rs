@@ -27,7 +27,7 @@ impl MessageKind {
     }
 }
 
-/// A call's header (RFC 5531 section 9), which the arguments follow.
+/// The header of a call, up to the arguments (RFC 5531 section 9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallHeader {
     /// Transaction id.
@@ -38,7 +38,7 @@ pub struct CallHeader {
     pub version: u32,
     /// Procedure number.
     pub procedure: u32,
-    /// The caller's credential. [`CallHeader::encode`] adds the verifier of AUTH_NONE.
+    /// The caller's credential. [`CallHeader::encode`] adds an AUTH_NONE verifier.
     pub credential: Credential,
 }
 
@@ -88,7 +88,7 @@ pub enum CallRefusal {
     Auth {
         /// The received XID.
         xid: u32,
-        /// The kind of defect.
+        /// The `auth_stat` of the reply.
         stat: AuthStat,
     },
 }

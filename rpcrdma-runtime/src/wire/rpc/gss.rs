@@ -20,7 +20,7 @@ pub enum GssControl {
     Init,
     /// A subsequent token of a new context.
     ContinueInit,
-    /// The destruction of the context.
+    /// A request to destroy the context.
     Destroy,
 }
 
@@ -77,7 +77,7 @@ impl GssCredential {
     /// Decodes the body of a credential.
     ///
     /// # Errors
-    /// [`AuthStat::RejectedCredential`] if the version differs (RFC 2203 section 5.1), or
+    /// [`AuthStat::RejectedCredential`] if the version is not 1 (RFC 2203 section 5.1), or
     /// [`AuthStat::BadCredential`] if the body cannot be decoded (section 5.3.3.3).
     pub fn decode(body: &Bytes) -> Result<Self, AuthStat> {
         let vers_1 = match from_bytes(body) {

@@ -67,8 +67,8 @@ impl Records {
         self.fragment.is_none() && self.before.is_empty()
     }
 
-    /// Returns the maximum length of the next record once its first mark has arrived. The result is exact for
-    /// a record of one fragment, and otherwise the limit.
+    /// Returns an upper bound on the length of the next record, or `None` if its first mark has not arrived.
+    /// The bound is the exact length for a record in one fragment, and the local limit otherwise.
     ///
     /// # Errors
     /// Fails as [`Records::next`] does.

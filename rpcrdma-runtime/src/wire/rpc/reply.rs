@@ -82,7 +82,7 @@ pub enum ReplyError {
 }
 
 impl ReplyHeader {
-    /// Writes the header of the reply to call `xid`, with the verifier of AUTH_NONE.
+    /// Writes the header of the reply to call `xid`, with an AUTH_NONE verifier.
     ///
     /// # Errors
     /// Fails only with the sink's error.
@@ -154,7 +154,7 @@ pub struct RpcReply {
     pub status: ReplyHeader,
     /// The header with the verifier, followed by the results if the status is [`ReplyHeader::Success`].
     pub message: Message,
-    /// The error of encoding the results, if this error caused the status.
+    /// The encoding error that caused the status, if any.
     pub failure: Option<Error>,
 }
 
@@ -180,7 +180,7 @@ impl RpcReply {
         Some(RpcReply { failure: results.into_failure(), ..reply })
     }
 
-    /// Creates the reply to a rejected call, with the verifier of AUTH_NONE. Always returns `Some`.
+    /// Creates the reply to a rejected call, with an AUTH_NONE verifier. Always returns `Some`.
     #[must_use]
     pub fn reject(xid: u32, reject: Reject) -> Option<Self> {
         RpcReply::without_results(xid, ReplyHeader::Rejected(reject), &Verifier::default())

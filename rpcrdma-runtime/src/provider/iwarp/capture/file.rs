@@ -144,7 +144,7 @@ fn begin(path: &Path) -> io::Result<File> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
     if file.metadata()?.is_file() {
-        // Outside Unix, a lock would prevent other processes from reading the file.
+        // On other systems, a lock would prevent other processes from reading the file.
         #[cfg(unix)]
         lock(&file)?;
         file.set_len(0)?;
@@ -165,7 +165,7 @@ fn lock(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(io::Error::other(
-            "another capture is being written to the file; in RPCRDMA_PCAP, %p stands for the process ID",
+            "another capture is being written to the file; add %p (process ID) to the name in RPCRDMA_PCAP",
         )),
         // Continues without a lock, because the file system may not support locks.
         Err(TryLockError::Error(_)) => Ok(()),

@@ -151,7 +151,7 @@ impl Tap {
         self.sending(&octets);
     }
 
-    /// Subtracts octets that TCP accepted from the recorded octets of the queue.
+    /// Reduces the number of recorded octets in the queue by the number of octets that TCP accepted.
     pub(in super::super) fn sent(&mut self, count: usize) {
         if let Some(recorder) = &mut self.0 {
             recorder.recorded = recorder.recorded.saturating_sub(count);
