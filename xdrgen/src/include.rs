@@ -53,8 +53,9 @@ pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> 
         for (name, span) in parse::includes(&parse::extract(id, source), &options) {
             let path = folder.join(&name);
             let file = reader.file(&name, &path, sources).or_else(|refused| {
-                let missing = path.file_name().filter(|_| matches!(refused, Refused::Missing(_)));
-                let stands_for_it = missing.and_then(|name| named.get(name));
+                let is_unread = matches!(refused, Refused::Missing(_) | Refused::Unreadable { .. });
+                let name = path.file_name().filter(|_| is_unread);
+                let stands_for_it = name.and_then(|name| named.get(name));
                 stands_for_it.copied().ok_or(refused)
             });
             sources.include(Include { span, name, file });
@@ -94,7 +95,11 @@ impl Reader {
     /// Reads a regular file within the limits.
     fn read(&mut self, path: &Path) -> Result<String, Refused> {
         let unread = |error: io::Error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => Refused::Missing(path.to_owned()),
+            // No file can have an invalid name.
+            ErrorKind::NotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::InvalidFilename
+            | ErrorKind::InvalidInput => Refused::Missing(path.to_owned()),
             _ => Refused::Unreadable { path: path.to_owned(), error: error.to_string() },
         };
         // Opening a pipe or a device may block.

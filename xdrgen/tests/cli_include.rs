@@ -31,7 +31,7 @@ fn included_files_are_relative_to_the_file_that_includes_them_and_are_read_once(
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
     let output = compiler(folder.path(), &["check", "-D", "MORE", "specs/a.x"]);
     assert!(text(&output.stderr).contains("warning[X004]"), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("resolves to `specs/nowhere.x`"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("no such file: `specs/nowhere.x`"), "{}", text(&output.stderr));
     let output = compiler(folder.path(), &["generate", "specs/a.x"]);
     let code = text(&output.stdout);
     for module in ["pub mod a {", "pub mod b {", "pub mod c {"] {
@@ -102,7 +102,7 @@ fn a_file_that_cannot_be_read_is_an_error_with_the_reason() {
     std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
     let output = compiler(folder.path(), &["check", "a.x"]);
     let shown = text(&output.stderr);
-    assert!(shown.contains("error[X004]") && shown.contains("`loop` cannot be read: "), "{shown}");
+    assert!(shown.contains("error[X004]") && shown.contains("`loop`: "), "{shown}");
     assert_eq!(output.status.code(), Some(1), "{shown}");
 }
 

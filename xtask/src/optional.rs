@@ -80,10 +80,8 @@ fn available(step: &str) -> Vec<&'static Optional> {
     let compiles = |optional: &&Optional| {
         let missing = (optional.missing)();
         if !missing.is_empty() {
-            not_run::record(
-                step,
-                format_args!("{}: missing packages: {}", optional.features, missing.join(" ")),
-            );
+            let step = format!("{step}: {}", optional.features);
+            not_run::record(&step, format_args!("missing packages: {}", missing.join(" ")));
         }
         missing.is_empty()
     };

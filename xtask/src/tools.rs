@@ -9,7 +9,8 @@ use crate::cargo::target;
 use crate::{cargo, child};
 
 /// Finds the program `name` on the search path or in the user's cache directory. If the program is missing,
-/// installs it in the cache directory, by `cargo install` with the arguments `package`.
+/// installs it in the cache directory, by `cargo install` with the arguments `package`. To update the tools,
+/// delete the directory.
 ///
 /// If the installation fails, records the check as not run and returns `None`.
 pub(crate) fn program(root: &Path, check: &str, name: &str, package: &[&str]) -> Option<PathBuf> {

@@ -128,8 +128,8 @@ fn reason(why: &Refused) -> String {
     let shown = |path: &Path| path.display().to_string();
     match why {
         Refused::Unnamed => "empty".to_owned(),
-        Refused::Missing(path) => format!("resolves to `{}`", shown(path)),
-        Refused::Unreadable { path, error } => format!("`{}` cannot be read: {error}", shown(path)),
+        Refused::Missing(path) => format!("no such file: `{}`", shown(path)),
+        Refused::Unreadable { path, error } => format!("`{}`: {error}", shown(path)),
         Refused::NoFile(path) => format!("`{}` is not a regular file", shown(path)),
         Refused::TooMany { max } => format!("a run includes at most {max} files"),
         Refused::TooLong { path, mib } => format!("`{}` is longer than {mib} MiB", shown(path)),

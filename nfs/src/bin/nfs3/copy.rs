@@ -20,10 +20,9 @@ use crate::report::Report;
 
 /// Returns the local path to which a URL's file is copied.
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    const NO_NAME: &str = "the URL does not end in a name; with -r, give a local directory";
-    let name = url.file_name().context(NO_NAME)?;
+    let name = url.file_name().context("the URL does not name a file; with -r, give a local directory")?;
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
-        bail!(NO_NAME);
+        bail!("the URL ends in `.`, `..` or a name with a slash: name a file or a directory");
     }
     let name = Path::new(OsStr::from_bytes(name));
     Ok(match to {

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -172,7 +173,10 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     }
     let sum = fetch(&remote, &file, &to, true, None, plan.report).await?;
     let Nfstime3 { seconds, nseconds } = file.attributes.mtime;
-    let last_modification = Timespec { tv_sec: seconds.into(), tv_nsec: nseconds.into() };
+    // A hostile server may send a billion nanoseconds or more, and some of these values have a meaning.
+    let time = Duration::new(seconds.into(), nseconds);
+    let last_modification =
+        Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().cast_signed().into() };
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let times = Timestamps { last_access, last_modification };
     // The mode may forbid opening the file.

@@ -138,7 +138,7 @@ impl Incoming {
             return self
                 .stall
                 .poll(cx)
-                .map(|()| Err(stalled("a record stalled (TcpOptions::stall_timeout)")));
+                .map(|()| Err(stalled("a record does not arrive in time (TcpOptions::stall_timeout)")));
         };
         self.stall.since = None;
         let count = read?;

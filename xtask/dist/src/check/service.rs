@@ -86,7 +86,7 @@ impl Container {
     /// Shuts the container down. On SIGTERM, systemd-nspawn requests the shutdown from systemd.
     fn stop(mut self) -> Result<()> {
         signal(self.0.id(), "TERM")?;
-        let status = poll("end of the container", || Ok(self.0.try_wait()?))?;
+        let status = poll("end of the container after SIGTERM", || Ok(self.0.try_wait()?))?;
         ensure!(status.success(), "the container failed: {status}");
         Ok(())
     }
