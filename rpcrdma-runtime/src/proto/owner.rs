@@ -14,9 +14,9 @@ use super::rpc::gss::GssCaller;
 /// every address of its prefix. The owner of an RPCSEC_GSS call is its authenticated caller, at any address.
 /// All peers without an address have the same owner.
 ///
-/// A server learns the caller from the RPC header. Connections, memory, and calls that may have ended a
-/// connection need an owner earlier, so this owner is always an address ([`Owner::of_peer`]). Blocking work
-/// and cached replies have the owner of their call ([`Owner::of_call`]).
+/// A server learns the caller only from the RPC header. Connections, memory, and calls that may have ended a
+/// connection need an owner before the header is read. Their owner is therefore always an address
+/// ([`Owner::of_peer`]). Blocking work and cached replies have the owner of their call ([`Owner::of_call`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// An IPv4 address, or an IPv6 address whose low 64 bits are zero.

@@ -32,8 +32,8 @@ pub trait Program: 'static {
     const NAME: &'static str;
     /// The program's name in its document, or the version's name if the implementation gives none.
     const PROGRAM_NAME: &'static str = Self::NAME;
-    /// The number and name of each procedure, in the document's order. Calls of other procedures do not
-    /// compile. Only calls are checked, so the compiler does not check a program that is only served.
+    /// The number and name of each procedure, in the document's order. Calls to other procedures do not
+    /// compile. The list is checked only where a procedure is called, not in a program that is only served.
     const PROCEDURES: &'static [(u32, &'static str)];
 }
 
@@ -58,7 +58,7 @@ pub trait Binding: Program {
 /// have no chunks, so none of their items are eligible: `#[xdr(backward)]` on a message type enforces this
 /// rule. Such a version cannot also be a [`Binding`], so the connecting client cannot call it.
 ///
-/// A program version also implements [`Directed`], which allows only one direction:
+/// An implementation also needs [`Directed`], which fixes the direction:
 ///
 /// ```
 /// use rpcrdma_runtime::program::{Backward, BackwardOnly, Directed, Program};
@@ -144,7 +144,7 @@ pub trait Procedure: 'static {
     }
 }
 
-/// The maximum sizes of a reply in bytes, after the RPC header.
+/// The maximum sizes of a reply in bytes, excluding the RPC header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyBounds {
     /// The result including its eligible items.

@@ -54,7 +54,7 @@ pub enum SessionEvent {
     /// A connection is needed: the owner must call [`Session::handle_connected`] or
     /// [`Session::handle_connect_failed`].
     Connect,
-    /// A call completed. Without a reply, the connection may still hold memory that the call advertised.
+    /// A call completed. If it has no reply, the connection may still hold memory that the call advertised.
     Done {
         /// The completed call.
         call: CallId,
@@ -72,7 +72,7 @@ pub enum SessionEvent {
 pub struct Counts {
     /// Connections established.
     pub connections: u64,
-    /// Attempts to connect that failed.
+    /// Failed connection attempts.
     pub failed_attempts: u64,
     /// Retransmissions of calls on a new connection.
     pub retransmissions: u64,
@@ -338,8 +338,9 @@ impl<R: SessionRequester> Session<R> {
         self.process_events(now);
     }
 
-    /// Handles a failed connection attempt. At the limit of attempts, fails all unanswered calls. Schedules
-    /// the next attempt if the session still needs a connection. Ends a session that does not reconnect.
+    /// Handles a failed connection attempt. If the attempts have reached their limit, fails all unanswered
+    /// calls. Schedules the next attempt if the session still needs a connection. Ends a session that does
+    /// not reconnect.
     pub fn handle_connect_failed(&mut self, now: Time, why: String) {
         self.advance_time(now);
         if !matches!(self.state, State::Connecting) {
@@ -367,7 +368,8 @@ impl<R: SessionRequester> Session<R> {
         self.update_state();
     }
 
-    /// Handles the deadlines that have passed, as returned by [`Session::poll_timeout`].
+    /// Handles all timeouts that are due. Call this method at the time that [`Session::poll_timeout`]
+    /// returned.
     pub fn handle_timeout(&mut self, now: Time) {
         self.advance_time(now);
         while let Some((at, id)) = self.deadlines.front().copied()
@@ -539,8 +541,8 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Returns when to close the connection if the peer stays silent. Applies only if the connection holds
-    /// resources of a timed-out call.
+    /// Returns when to close the connection if the peer stays silent. Returns `None` unless the connection
+    /// holds resources of a timed-out call.
     fn silence_deadline(&self) -> Option<Time> {
         let overdue =
             self.requester().is_some_and(|requester| requester.is_overdue() && !requester.is_closing());

@@ -57,7 +57,7 @@ impl<T> Table<T> {
         let mut gap = self.find(number)?;
         let removed = self.slots.get_mut(gap)?.take();
         self.len = self.len.saturating_sub(1);
-        // Shifts the entries after the gap, unless that would put them before their slot.
+        // Moves each later entry into the gap, unless that would put the entry before its own slot.
         let mut at = gap;
         loop {
             at = self.after(at);

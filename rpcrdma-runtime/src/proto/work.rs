@@ -85,7 +85,7 @@ pub enum Action {
         /// The handle of the memory.
         handle: u32,
     },
-    /// Fence a sink that the peer may still use: its memory is freed, and later writes of the peer are
+    /// Fence a sink that the peer may still use: its memory is freed, and later writes by the peer are
     /// dropped. The handle stays valid until [`Action::Invalidate`], which then returns empty memory. This
     /// action has no completion and requires `ConnectionInfo::local_fence`.
     Abandon {
@@ -176,7 +176,7 @@ pub enum Completion {
         /// The memory, which is empty if the sink was abandoned.
         memory: Memory,
     },
-    /// A Send of the peer arrived and consumed one posted Receive.
+    /// A Send from the peer arrived and consumed one posted Receive.
     Received {
         /// The complete message.
         message: Bytes,
@@ -192,7 +192,7 @@ pub enum Completion {
     ReadDone {
         /// The token of the [`Action::Read`].
         token: Token,
-        /// The complete region if this was its last Read, otherwise empty data.
+        /// The complete region if this was the last Read of the region, otherwise empty.
         data: Bytes,
     },
     /// An RDMA Write was sent and its buffer is free.

@@ -5,7 +5,8 @@ use core::fmt;
 pub struct Traffic {
     /// The size of the call's Send, including its header.
     pub call_inline: u64,
-    /// The number of Read chunks, without the Position-Zero chunk: one for each item outside the stream.
+    /// The number of Read chunks, excluding the Position-Zero Read chunk: one for each item outside the
+    /// stream.
     pub read_chunks: u32,
     /// The bytes in these Read chunks.
     pub read_bytes: u64,
@@ -21,7 +22,7 @@ pub struct Traffic {
     pub reply_chunk_bytes: u64,
     /// The size of the reply's Send, including its header.
     pub reply_inline: u64,
-    /// The number of segments of all chunks of the call.
+    /// The total number of segments in all chunks of the call.
     pub segments: u32,
     /// Whether the reply invalidated a handle (Send with Invalidate).
     pub remote_invalidation: bool,

@@ -6,7 +6,7 @@ use crate::proto::work::CloseReason;
 /// The reason why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// The call exceeds a limit of this connection, or its message has no unique XID.
+    /// The call exceeds a limit of this connection, or its XID is missing or already in use.
     #[error("the call cannot be sent: {0}")]
     Unsendable(Unsendable),
     /// The provider could not register memory.
@@ -69,7 +69,7 @@ pub enum Unsendable {
         /// The inline threshold of the call or of its reply.
         max: u32,
     },
-    /// The chunks have more segments than the local limit.
+    /// The chunks have more segments than the local limit allows.
     #[error(
         "the chunks have {segments} segments, limit {max} (MessageLimits::max_segments; or raise Config::max_segment)"
     )]
@@ -79,7 +79,7 @@ pub enum Unsendable {
         /// The limit.
         max: u64,
     },
-    /// The call offers more Write chunks than the local limit.
+    /// The call offers more Write chunks than the local limit allows.
     #[error("the call offers {chunks} Write chunks, limit {max} (MessageLimits::max_write_chunks)")]
     WriteChunks {
         /// The number of Write chunks.
@@ -93,12 +93,12 @@ pub enum Unsendable {
         "the message has {bytes} bytes and cannot have Read chunks, limit {max} (the negotiated inline threshold, Config::private_data of both peers)"
     )]
     NotInline {
-        /// The size of the message in bytes.
+        /// The size of the message in bytes, including its transport header.
         bytes: u64,
         /// The inline threshold.
         max: u32,
     },
-    /// The message exceeds the maximum size of a record of RPC over TCP.
+    /// The message exceeds the maximum size of a record in RPC over TCP.
     #[error("the message has {0} bytes, and a record must be shorter than 2 GiB")]
     Record(u64),
     /// Another unanswered call has the same XID.

@@ -29,8 +29,9 @@ pub const PROGRESS_COUNTERS: usize = 4;
 /// When the stream ends, by an error or by [`Action::Close`], [`Stream::is_open`] becomes false and all
 /// memory is fenced. [`Stream::poll_transmit`] still returns the remaining octets to send. Then
 /// [`Stream::finish`] triggers [`Completion::Closed`]. If the TCP stream is closed, [`Stream::abort`]
-/// triggers this completion. Earlier completions are reported first. Until the caller has taken all of them,
-/// [`Action::Invalidate`] returns memory, so that a complete reply is not lost with the connection.
+/// triggers this completion. Earlier completions are reported first. Until the caller has taken all of these
+/// completions, [`Action::Invalidate`] still returns memory, so that a complete reply is not lost with the
+/// connection.
 pub struct Stream {
     pub(super) config: StreamConfig,
     pub(super) regions: Regions,

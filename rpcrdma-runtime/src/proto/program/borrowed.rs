@@ -58,8 +58,8 @@ impl<Q: BorrowedProcedure> super::Procedure for Lent<Q> {
     }
 }
 
-/// Makes one call. Encodes the arguments at once, so that the future does not borrow them. `C` is `Sync`
-/// because the future is `Send` and borrows the caller.
+/// Makes one call. Encodes the arguments at once, so that the future does not borrow them. `C` must be
+/// `Sync`, because the future is `Send` and borrows the caller.
 pub fn call<'a, Q: BorrowedProcedure, C: Caller<Q::Program> + Sync>(
     caller: &'a C,
     args: &Q::Args<'_>,
@@ -158,7 +158,8 @@ impl<'de, Q: BorrowedProcedure> Decode<'de> for BorrowedReply<Q> {
 /// Returns the bytes read since the position `start`.
 ///
 /// # Errors
-/// [`ErrorKind::ItemUnused`] if part of the bytes arrived in a chunk, which a second decoding would not find.
+/// Returns [`ErrorKind::ItemUnused`] if a chunk contains part of the bytes: a second decoding would not find
+/// the chunk.
 fn read_since(mut start: Reader<'_>, reader: &Reader<'_>) -> Result<Bytes, Error> {
     let (from, len) = (start.position(), start.remaining().saturating_sub(reader.remaining()));
     if reader.position().wrapping_sub(from) != len as u64 {

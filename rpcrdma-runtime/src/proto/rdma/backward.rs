@@ -1,4 +1,4 @@
-//! The engines for backward-direction calls (RFC 8167), next to the forward engine of the same connection.
+//! The engines for backward-direction calls (RFC 8167). Each shares its connection with a forward engine.
 //!
 //! A client that accepts such calls has a [`BackwardResponder`] next to its requester. A server that makes
 //! such calls has a [`BackwardRequester`] next to its responder. The backward engine receives each completion
@@ -6,7 +6,7 @@
 //! separate XIDs and credits. Without a backward engine, the forward engine drops backward messages, or
 //! rejects them with ERR_CHUNK.
 //!
-//! These calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
+//! Backward calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
 //! peer supports them.
 
 use super::reply::NoRoom;
@@ -43,8 +43,8 @@ impl BackwardResponder {
         }
     }
 
-    /// Handles a completion of the provider, or returns the completion if it belongs to the requester of the
-    /// connection. Also returns [`Completion::Closed`], which both engines handle.
+    /// Handles a completion from the provider, or returns the completion if it belongs to the requester of
+    /// the connection. Also returns [`Completion::Closed`], which both engines handle.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
         match &completion {
@@ -134,8 +134,8 @@ impl BackwardRequester {
         self.ready
     }
 
-    /// Handles a completion of the provider, or returns the completion if it belongs to the responder of the
-    /// connection. Also returns [`Completion::Closed`], which both engines handle.
+    /// Handles a completion from the provider, or returns the completion if it belongs to the responder of
+    /// the connection. Also returns [`Completion::Closed`], which both engines handle.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
         match &completion {

@@ -9,7 +9,7 @@ pub enum LongCall {
     #[default]
     Whole,
     /// The reduced stream in a Position-Zero Read chunk, and each item in a Read chunk of its own. Falls back
-    /// to `Whole` if the header would be too long or the number of segments would exceed the limit. Linux's
+    /// to `Whole` if the header would be too long or the number of segments would exceed the limit. The Linux
     /// server (6.1 to 6.12) rejects such calls with GARBAGE_ARGS.
     Reduced,
 }
@@ -24,8 +24,8 @@ pub struct Config {
     pub backward_credits: u32,
     /// The private data to send during the handshake. It announces the sizes of the local Sends and Receives.
     pub private_data: PrivateData,
-    /// The maximum segment size of a chunk in bytes. Longer chunks are split (default: the maximum of the
-    /// provider).
+    /// The maximum size of a segment in bytes (default: the maximum of the provider). Longer chunks are split
+    /// into several segments.
     pub max_segment: u32,
     /// How to send calls that do not fit inline.
     pub long_call: LongCall,

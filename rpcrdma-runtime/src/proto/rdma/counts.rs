@@ -36,7 +36,7 @@ counts! {
 }
 
 counts! {
-    /// Messages that a responder dropped or rejected, by the rule in `specs/requirements`.
+    /// Messages that a responder dropped or rejected. Numbers such as R184 refer to `specs/requirements`.
     pub struct Refusals {
         /// Dropped messages: too short (R184), errors sent by a requester (R165), RDMA_DONE, replies that
         /// match no call.

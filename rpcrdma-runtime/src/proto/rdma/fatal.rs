@@ -22,10 +22,10 @@ struct Suspect {
     certain: bool,
 }
 
-/// The maximum length of [`FatalCalls::order`]. Beyond this length, the oldest suspects of all owners are
-/// dropped.
+/// The maximum length of [`FatalCalls::order`]. Beyond this length, the oldest suspects are dropped,
+/// regardless of their owner.
 const MAX_SUSPECTS: usize = 1024;
-/// The lifetime of a suspect. Later, the client may use the XID for another call.
+/// The lifetime of a suspect. After that, the client may use the XID for another call.
 const LIFETIME: Duration = Duration::from_secs(120);
 
 impl<K: Clone + Ord> FatalCalls<K> {

@@ -22,8 +22,8 @@ impl PeerLimits {
     }
 }
 
-/// The RPC-over-RDMA connection of a call. Handlers find the link in
-/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). The link contains the local
+/// The RPC-over-RDMA connection of a call. Handlers find their `Link` in
+/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). A `Link` contains the local
 /// limits and the limits that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<LinkState>);
@@ -33,7 +33,7 @@ struct LinkState {
     own: PeerLimits,
     negotiated: Negotiated,
     // The inline size (high half) and the number of Reads (low half), or `u64::MAX` if nothing was announced.
-    // With one atomic, readers see a consistent pair.
+    // A single atomic gives readers a consistent pair.
     announced: AtomicU64,
 }
 

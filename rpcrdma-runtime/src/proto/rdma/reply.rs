@@ -98,7 +98,8 @@ pub(super) fn place(
     Ok(ReplyPlan { writes, body: Body::NoMsg(returned), inline: None, stream: len })
 }
 
-/// Splits data along a chunk's segments and sets each segment's length to the bytes placed in it.
+/// Distributes data over a chunk's segments, and sets each segment's length to the number of bytes placed in
+/// it.
 fn scatter(
     mut data: Bytes,
     place: Place,

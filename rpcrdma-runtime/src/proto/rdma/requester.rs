@@ -227,8 +227,9 @@ impl Requester {
         CallId::new(self.submitted, message).0
     }
 
-    /// Abandons the call: no event follows. Its memory stays with the provider until fenced, and its credit
-    /// stays in use until the call completes (RFC 8166 section 4.4.1). An unsent call is never sent.
+    /// Abandons the call: no event follows. Its memory stays with the provider until the memory is fenced.
+    /// Its credit stays in use until the call completes (RFC 8166 section 4.4.1). An unsent call is never
+    /// sent.
     pub fn cancel(&mut self, call: CallId) {
         self.queue.retain(|(queued, _)| *queued != call);
         self.events
@@ -399,7 +400,7 @@ impl Requester {
     }
 
     /// Changes the state of a region and advances its call. Does nothing unless the region is in the state
-    /// `from`: a duplicate completion must not end a call without a fence.
+    /// `from`: a duplicate completion must not end a call before its memory is fenced.
     fn change_region_state(&mut self, token: Token, from: &RegionState, to: RegionState) {
         let Some((xid, number)) = split(token) else { return };
         let Some(CallState { phase, regions, .. }) = self.calls.get_mut(xid) else { return };

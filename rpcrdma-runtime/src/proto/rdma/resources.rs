@@ -55,7 +55,7 @@ const VERIFIER: u64 = MAX_AUTH_BYTES as u64;
 const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
 
 impl ReplyResources {
-    /// Returns the memory that a call must offer so that the largest reply fits a connection with this reply
+    /// Returns the memory that a call must offer so that the largest reply can be returned with this reply
     /// threshold. The result is empty if the reply always fits inline. Otherwise it has Write chunks for the
     /// eligible items, and a Reply chunk if the rest may not fit (RFC 8166 sections 4.3.2 and 4.3.3). Assumes
     /// one segment per chunk.

@@ -256,13 +256,13 @@ impl Responder {
         self.run_if_complete(key);
     }
 
-    /// Returns true until the call is fetched completely or rejected.
+    /// Returns true while the call has not been fetched completely or rejected.
     #[must_use]
     pub fn is_arriving(&self, CallKey(key): CallKey) -> bool {
         self.calls.get(key).is_some_and(|call| call.fetch.is_some())
     }
 
-    /// Returns true if a call has no answer yet.
+    /// Returns true if any call has no answer yet.
     #[must_use]
     pub fn has_calls(&self) -> bool {
         self.calls.len() > 0
@@ -356,7 +356,7 @@ impl Responder {
         }
     }
 
-    /// Handles a completion of the provider.
+    /// Handles a completion from the provider.
     pub fn handle_completion(&mut self, completion: Completion) {
         if self.closed {
             return;

@@ -7,8 +7,8 @@ use crate::proto::work::Memory;
 use crate::wire::rdma::{Segment, WriteChunk};
 use crate::xdr::PlacedItem;
 
-/// Checks a returned chunk. The responder fills segments in order without gaps and changes only lengths
-/// (RFC 8166 section 3.4.6). Omitted unused segments are tolerated.
+/// Checks a returned chunk. The responder must fill segments in order, without gaps, and may change only
+/// lengths (RFC 8166 section 3.4.6). Omitted unused segments are tolerated.
 pub(super) fn check<'a>(
     returned: &WriteChunk,
     mut offered: impl Iterator<Item = &'a Segment>,

@@ -32,21 +32,22 @@ use crate::xdr::{Item, Message};
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). At the limit, a new call evicts
     /// the least recently used reply of the owner that has the most entries, among the owners with cached
-    /// replies. If the owner of the call would then have more entries, the call evicts this owner's least
-    /// recently used reply. Without such a reply, the call is not cached.
+    /// replies. If the call would give its own owner even more entries, the call evicts that owner's least
+    /// recently used reply instead. If that owner has no cached reply, the call is not cached.
     pub max_entries: usize,
-    /// Maximum size of all running calls in bytes (default 64 MiB). A cached call runs to completion even if
-    /// its connection is lost. Calls that exceed the limit are not cached and end with their connection.
+    /// Maximum total size of the running calls in bytes (default 64 MiB). A cached call runs to completion
+    /// even if its connection is lost. Calls that exceed the limit are not cached and end with their
+    /// connection.
     pub max_running: u64,
-    /// Maximum size of all cached replies in bytes, including items (default 16 MiB). Above the limit, the
-    /// owner with the most cached bytes loses its least recently used reply, which may be the new reply.
+    /// Maximum total size of the cached replies in bytes, including items (default 16 MiB). Above the limit,
+    /// the owner with the most cached bytes loses its least recently used reply, which may be the new reply.
     /// Replies are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub max_bytes: usize,
     /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies usually come from procedures
     /// that only read, which may run again.
     pub max_reply: usize,
-    /// Lifetime of a reply since its last use (default 120 s). Later, the client may use the XID for another
-    /// call.
+    /// Lifetime of a reply since its last use (default 120 s). After that, the client may use the XID for
+    /// another call.
     pub lifetime: Duration,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -167,7 +168,8 @@ impl<W> Duplicates<W> {
         self.running
     }
 
-    /// Returns true if this call is running, so that [`Duplicates::begin`] would join it.
+    /// Returns true if this call is running, so that [`Duplicates::begin`] would return
+    /// [`CacheLookup::Joined`].
     #[must_use]
     pub fn is_running(&self, call: &CallIdentity) -> bool {
         let is_running = |number| matches!(self.entries.get(number), Some((_, Entry::Running(_))));

@@ -45,7 +45,7 @@ pub trait GssContext: Send + Sync {
     /// Returns a checksum of a message, with at most [`GssOverhead::mic`] bytes.
     ///
     /// # Errors
-    /// Returns the mechanism's error, for example that the context is too old.
+    /// Returns the mechanism's error, for example if the context has expired.
     fn get_mic(&self, message: &[u8]) -> Result<Vec<u8>, GssError>;
 
     /// Verifies the peer's checksum of this message.
@@ -153,7 +153,7 @@ impl GssError {
     pub const DEFECTIVE_TOKEN: GssError = GssError::new(0x0009_0000, 0);
     /// GSS_S_CREDENTIALS_EXPIRED: the credentials have expired.
     pub const CREDENTIALS_EXPIRED: GssError = GssError::new(0x000b_0000, 0);
-    /// GSS_S_CONTEXT_EXPIRED: the context is too old.
+    /// GSS_S_CONTEXT_EXPIRED: the context has expired.
     pub const CONTEXT_EXPIRED: GssError = GssError::new(0x000c_0000, 0);
     /// GSS_S_FAILURE: see the minor status.
     pub const FAILURE: GssError = GssError::new(0x000d_0000, 0);
@@ -181,7 +181,7 @@ pub enum GssFailure {
     /// The server's mechanism refused to create a context.
     #[error("the server refused to create a context: {0}")]
     Refused(GssError),
-    /// The server's context creation violates RFC 2203.
+    /// The server violated RFC 2203 during the creation of the context.
     #[error("the server violates RFC 2203: {0}")]
     Protocol(&'static str),
     /// The verifier of a reply is invalid, so the reply may be forged. The call may have been executed.

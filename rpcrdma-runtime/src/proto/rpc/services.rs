@@ -56,14 +56,14 @@ impl Services {
         self.services.iter().map(|service| (service.program(), service.version()))
     }
 
-    /// Returns the largest [`Service::max_args`].
+    /// Returns the largest [`Service::max_args`] of all services.
     #[must_use]
     pub fn max_args(&self) -> u64 {
         self.services.iter().map(|service| service.max_args()).max().unwrap_or(0)
     }
 
     /// Returns true if a call may use the duplicate-request cache ([`Service::is_cached`]). NULL calls and
-    /// calls of unknown programs or versions have no effect and bypass the cache. Over RPCSEC_GSS, NULL
+    /// calls to unknown programs or versions have no effect and bypass the cache. Over RPCSEC_GSS, NULL
     /// creates contexts and uses up sequence numbers, so NULL calls may use the cache.
     #[must_use]
     pub fn is_cached(&self, call: &CallHeader) -> bool {

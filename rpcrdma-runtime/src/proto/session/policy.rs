@@ -10,11 +10,11 @@ pub struct Policy {
     /// for a connection and for a credit, and all retransmissions.
     pub timeout: Duration,
     /// How long a connection may be idle before the session closes it (default 5 minutes, as in Linux). The
-    /// next call opens a new connection. `None` keeps idle connections, and so does a session that does not
-    /// reconnect.
+    /// next call opens a new connection. If `None`, or if the session does not reconnect, idle connections
+    /// stay open.
     pub idle: Option<Duration>,
-    /// How long the peer may be silent while a timed-out call holds a credit (default 30 s). The session then
-    /// closes the connection.
+    /// How long the peer may be silent while a timed-out call holds a credit (default 30 s). After this time,
+    /// the session closes the connection.
     pub max_silence: Duration,
     /// Keeps the session connected after its first connection, even without calls (default false). The
     /// session then ignores `idle`. If `reconnect` is set, the session replaces a lost connection at once or
@@ -57,7 +57,7 @@ pub struct Reconnect {
     /// that was not sent yet always waits for the new connection.
     pub retransmit: bool,
     /// The maximum number of connections on which a call is sent (default 5, at least 1). The limit stops a
-    /// call that ends every connection, so that other calls proceed.
+    /// call that ends every connection, so that other calls can proceed.
     pub sends: u32,
     /// After this many consecutive failed attempts (at least 1), waiting calls fail with
     /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable). By default (`None`),
@@ -88,12 +88,13 @@ impl Default for Reconnect {
 pub struct Backoff {
     /// The delay after the first failure (default 250 ms).
     pub initial: Duration,
-    /// The factor for each further delay (default 2).
+    /// The factor by which the delay grows after each further failure (default 2).
     pub factor: u32,
     /// The maximum delay (default 30 s, as in Linux).
     pub max: Duration,
-    /// The random part of each delay, in percent (default 50: between half of the delay and all of it).
-    /// Jitter keeps the clients of a restarted server from reconnecting at the same moment.
+    /// The random part of each delay, in percent. At the default of 50, the actual delay is between half of
+    /// the computed delay and all of it. Jitter keeps the clients of a restarted server from reconnecting at
+    /// the same moment.
     pub jitter: u32,
     #[doc(hidden)]
     pub non_exhaustive: (),

@@ -8,8 +8,8 @@ use crate::proto::work::CloseReason;
 /// later calls are sent on another connection.
 pub trait SessionRequester {
     /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless this
-    /// method fails or the call is cancelled or timed out. The caller ensures that no outstanding call of
-    /// this connection has the same XID.
+    /// method fails, or [`Self::cancel`] or [`Self::expire`] abandons the call. The caller ensures that no
+    /// outstanding call of this connection has the same XID.
     ///
     /// # Errors
     /// Returns the reason if the call can never be sent on this connection.
@@ -48,8 +48,8 @@ pub trait SessionRequester {
     /// Returns true if an action or an event is pending.
     fn has_work(&self) -> bool;
 
-    /// Returns true if the peer has sent anything since the last call to this method. Required only if calls
-    /// can be overdue.
+    /// Returns true if the peer has sent anything since the last call to this method. Must be implemented
+    /// only if [`Self::is_overdue`] can return true.
     fn take_received(&mut self) -> bool {
         false
     }

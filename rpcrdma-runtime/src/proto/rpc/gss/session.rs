@@ -12,7 +12,8 @@ use crate::wire::rpc::{
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer, Size};
 
 /// A client's context with a server. The session does not assign sequence numbers. The caller assigns each
-/// call a unique number below 2^31, less than [`GssSession::window`] above the lowest unanswered number.
+/// call a unique number below 2^31. The difference from the lowest unanswered number must be less than
+/// [`GssSession::window`].
 #[derive(Clone)]
 pub struct GssSession {
     context: Arc<dyn GssContext>,
@@ -132,7 +133,7 @@ impl GssSession {
     ///
     /// # Errors
     /// [`GssFailure::Exhausted`] if the sequence number is 2^31 or more, [`GssFailure::Mechanism`] if the
-    /// mechanism fails, or [`GssFailure::Encode`].
+    /// mechanism fails, or [`GssFailure::Encode`] if the call cannot be encoded.
     pub fn call<Q: Procedure>(
         &self,
         xid: u32,
