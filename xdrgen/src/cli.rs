@@ -74,8 +74,8 @@ Examples:
         /// The code, as in `error[X212]`.
         code: String,
     },
-    /// Check whether a protocol is a compatible extension of another. List the incompatible changes, or, if
-    /// there are none, the additions.
+    /// Check whether a protocol is a compatible extension of another. List the incompatible changes. If there
+    /// are none, list the additions.
     Compat(compat::Arguments),
     /// List the changes from one version of a protocol to another.
     Diff(diff::Arguments),
