@@ -127,10 +127,11 @@ impl Regions {
         }
     }
 
-    /// Returns the memory of an advertised sink, or `None` if no advertised sink has this handle.
+    /// Returns the memory of an advertised sink, or `None` if no advertised sink has this handle or the
+    /// memory was freed.
     pub(super) fn sink(&mut self, handle: u32) -> Option<&mut BytesMut> {
         match self.by_handle.get_mut(&handle).filter(|region| region.advertised)? {
-            Region { memory: Memory::Sink(sink), .. } => Some(sink),
+            Region { memory: Memory::Sink(sink), freed: 0, .. } => Some(sink),
             _ => None,
         }
     }

@@ -133,7 +133,7 @@ impl Stream {
         octets: &'a [u8],
     ) -> &'a [u8] {
         let (payload, rest) = octets.split_at_checked(placement.missing).unwrap_or((octets, &[]));
-        // The sink may have been invalidated since the FPDU began.
+        // The sink may have been invalidated or abandoned since the FPDU began.
         if let Some(memory) = self.destination(placement.to).filter(|memory| memory.len() == placement.at) {
             memory.extend_from_slice(payload);
         }

@@ -144,12 +144,17 @@ fn an_invalidated_sink_lacks_an_incomplete_fpdu() {
 
 #[test]
 fn an_abandoned_sink_drops_an_incomplete_fpdu() {
-    let (mut receiver, sink, octets) = writes(true, &[]);
-    deliver(&mut receiver, &octets[..100_000], || 30_000);
-    receiver.submit(Action::Abandon { handle: sink.handle });
-    deliver(&mut receiver, &octets[100_000..], || 30_000);
-    assert!(matches!(receiver.poll_completion(), Some(Completion::Received { .. })));
-    assert!(content(&mut receiver, sink).is_empty());
+    // The first FPDU without payload, with its first payload octets, and the second FPDU.
+    for arrived in [16, 20, 100_000] {
+        let (mut receiver, sink, octets) = writes(true, &[]);
+        deliver(&mut receiver, &octets[..arrived], || 30_000);
+        assert!(receiver.placement_buffer().is_some());
+        receiver.submit(Action::Abandon { handle: sink.handle });
+        assert!(receiver.placement_buffer().is_none(), "{arrived}: the sink was abandoned");
+        deliver(&mut receiver, &octets[arrived..], || 30_000);
+        assert!(matches!(receiver.poll_completion(), Some(Completion::Received { .. })));
+        assert!(content(&mut receiver, sink).is_empty());
+    }
 }
 
 /// Requirement: R352, R666
