@@ -209,8 +209,8 @@ fn line(docs: &Docs) -> String {
     }
 }
 
-/// Returns the types that no other type and no procedure uses: these count as messages. Of each cycle of
-/// such types, returns the first type.
+/// Returns the types that no other type and no procedure uses: these count as messages. For each cycle of
+/// such types, returns only the first type.
 fn roots(hir: &Hir) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(hir);
     let mut parts = HashSet::default();
@@ -274,8 +274,8 @@ fn matched<'a, T, K: Copy + Eq + Hash, L: Copy + Eq + Hash>(
         taken.extend(other.map(key));
         pairs.push([Some(one), other]);
     }
-    let come = new.iter().filter(|one| is_new(one) && !taken.contains(&key(one)));
-    pairs.extend(come.map(|one| [None, Some(one)]));
+    let added = new.iter().filter(|one| is_new(one) && !taken.contains(&key(one)));
+    pairs.extend(added.map(|one| [None, Some(one)]));
     pairs
 }
 

@@ -9,6 +9,8 @@
 //! The comparison covers the wire form. Names, typedefs and the nesting of structs do not affect it: a
 //! field or a member may be renamed, and a struct may be split or merged.
 
+use serde::Serialize;
+
 use crate::compare::rules::{self, Judged, Unread};
 use crate::diag::{self, Diagnostic, Gap};
 use crate::generate::{self, Options};
@@ -18,7 +20,8 @@ use crate::source::{SourceId, Sources};
 pub use crate::compare::rules::{Addition, Kind, NotCompared, Rules};
 
 /// The verdict on two protocols.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The new protocol is a compatible extension of the base.
     Extension,

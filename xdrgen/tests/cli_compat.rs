@@ -3,6 +3,11 @@
 mod program;
 
 use program::{compiler, text};
+use serde_json::json;
+
+/// A published document in which `m` cannot be parsed, so that the kind of `m` is unknown.
+const UNREAD: &str = "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n";
+
 #[test]
 fn compat_distinguishes_extensions_breaches_and_failures() {
     let folder = tempfile::tempdir().unwrap();
@@ -31,11 +36,64 @@ fn compat_distinguishes_extensions_breaches_and_failures() {
     }
 }
 
-/// A published document in which `m` cannot be parsed, so that the kind of `m` is unknown.
-const UNREAD: &str = "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n";
+#[test]
+fn json_output_has_one_object_per_addition_and_a_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("base.x", "enum e { A = 1 };\nunion u switch (e n) { case A: int a; };\n");
+    write("more.x", "enum e { A = 1, B = 2 };\nunion u switch (e n) { case A: int a; case B: void; };\n");
+    write("unread.txt", UNREAD);
+    write("read.x", "struct m { double a[7]; };\nstruct k { int b; };\n");
+    let compat = |base: &str, new: &str| {
+        let output = compiler(folder.path(), &["compat", base, new, "--message-format", "json"]);
+        let lines = text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("an object"));
+        (lines.collect::<Vec<serde_json::Value>>(), output.status.code())
+    };
+    let addition = |(what, name, text, line, column): (&str, &str, &str, u32, u32)| {
+        json!({
+            "kind": "addition", "what": what, "name": name, "text": text,
+            "file": "more.x", "line": line, "column": column,
+        })
+    };
+    let summary = |verdict: &str, [additions, breaches, not_compared]: [u32; 3]| {
+        json!({
+            "kind": "summary", "verdict": verdict,
+            "additions": additions, "breaches": breaches, "not_compared": not_compared,
+        })
+    };
+    let [value, arm] = [("value", "e", "B = 2", 1, 17), ("arm", "u", "case B: void", 2, 44)].map(addition);
+    assert_eq!(compat("base.x", "more.x"), (vec![value, arm, summary("extension", [2, 0, 0])], Some(0)));
+    assert_eq!(compat("more.x", "base.x"), (vec![summary("breach", [0, 1, 0])], Some(1)));
+    let unread = json!({
+        "kind": "not_compared", "name": "m", "why": "a declaration has several names",
+        "file": "unread.txt", "line": 3, "column": 21,
+    });
+    assert_eq!(compat("unread.txt", "read.x"), (vec![unread, summary("unknown", [0, 0, 1])], Some(2)));
+}
 
 #[test]
-fn omitted_definitions_are_not_reported() {
+fn comparisons_of_documents_with_denied_warnings_have_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.txt", UNREAD);
+    write("b.txt", &UNREAD.replace("int b", "hyper b"));
+    for (command, changed) in [("compat", "error[X502]"), ("diff", "~ field k.b")] {
+        for (arguments, status) in
+            [(&["a.txt", "b.txt"][..], 1), (&["a.txt", "b.txt", "--deny", "warnings"], 2)]
+        {
+            let output = compiler(folder.path(), &[&[command], arguments].concat());
+            let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
+            assert_eq!(
+                (output.status.code(), shown.contains(changed)),
+                (Some(status), status == 1),
+                "{shown}"
+            );
+        }
+    }
+}
+
+#[test]
+fn omitted_definitions_are_not_compared() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("unread.txt", UNREAD);

@@ -1,13 +1,13 @@
 //! `rpcrdma-xdrgen compat`: whether one protocol is a compatible extension of another.
 
 use clap::Args;
+use serde::Serialize;
 
 use super::report::Reporting;
-use super::versions::Versions;
-use super::{Failure, print};
-use crate::compat::{self, Addition, Compat, Kind, NotCompared, Rules, Verdict};
-use crate::diag;
-use crate::source::{Sources, Span};
+use super::versions::{Omitted, Place, Versions, omitted, place};
+use super::{Failure, json_line, print};
+use crate::compat::{self, Addition, Compat, Kind, Rules, Verdict};
+use crate::source::Sources;
 
 /// Two versions of a protocol and the rules for comparing them.
 #[derive(Args, Debug)]
@@ -16,8 +16,14 @@ An extension keeps every message of the base. It may add message types (enum val
 default), flag bits, programs, versions and procedures (draft-ietf-nfsv4-rfc5666bis-04, section 9.1). Names, typedefs
 and comments may change, since they are not sent.
 
-Exit status: 0 if NEW extends BASE, 1 if it does not, 2 if that is unknown: the documents have errors or cannot be
-read, or an invalid definition of a published document was omitted.")]
+With --message-format json each addition is an object on a line of standard output: `kind` is `addition`, then `what`
+(`value`, `arm`, `flag`, `constant`, `type`, `program`, `version` or `procedure`), `name`, `text`, `file`, `line` and `column`.
+A definition that could not be compared has the `kind` `not_compared` with `name`, `why`, `file`, `line` and `column`. The
+last line has the `kind` `summary`, `verdict` (`extension`, `breach` or `unknown`), and the numbers `additions`, `breaches`
+and `not_compared`. Additions are listed only for an extension.
+
+Exit status: 0 if NEW extends BASE, 1 if it does not, 2 if that is unknown: the documents have errors (with --deny warnings,
+also warnings) or cannot be read, or an invalid definition of a published document was omitted.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     versions: Versions,
@@ -37,29 +43,88 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     }
     let compared = compat::compat_by(arguments.rules, &sources, &base, &new, &arguments.versions.options());
     let verdict = compared.verdict();
-    let Compat { mut diagnostics, breaches, additions, not_compared } = compared;
-    if diag::has_errors(&diagnostics) {
+    let Compat { mut diagnostics, breaches, mut additions, not_compared } = compared;
+    if reporting.has_errors(&diagnostics) {
         return reporting.report(&sources, &diagnostics).map_err(|_| Failure::Incomparable);
     }
+    if verdict != Verdict::Extension {
+        additions.clear();
+    }
+    let summary = Summary {
+        verdict,
+        additions: additions.len(),
+        breaches: breaches.len(),
+        not_compared: not_compared.len(),
+    };
     diagnostics.extend(breaches);
     let reported = reporting.report(&sources, &diagnostics);
-    let mut text: String = not_compared.iter().map(|one| unknown(&sources, one)).collect();
+    let omitted = not_compared.iter().map(|one| omitted(&sources, one));
+    print(&match reporting.is_json() {
+        true => json(&sources, omitted, &additions, summary),
+        false => human(&sources, omitted, &additions, verdict),
+    })?;
     match verdict {
-        Verdict::Breach => return print(&text).and(reported),
-        Verdict::Unknown => {
-            text.push_str("no verdict: some definitions could not be compared; all others are compatible\n");
-            return print(&text).and(Err(Failure::Incomparable));
-        }
-        Verdict::Extension => reported?,
+        Verdict::Unknown => Err(Failure::Incomparable),
+        Verdict::Breach | Verdict::Extension => reported,
     }
-    if additions.is_empty() {
-        return print("compatible; no additions\n");
+}
+
+fn human<'a>(
+    sources: &Sources,
+    omitted: impl Iterator<Item = Omitted<'a>>,
+    additions: &[Addition],
+    verdict: Verdict,
+) -> String {
+    let mut text: String = omitted.map(|one| one.to_string()).collect();
+    text.push_str(match verdict {
+        Verdict::Breach => "",
+        Verdict::Unknown => "no verdict: some definitions could not be compared; all others are compatible\n",
+        Verdict::Extension if additions.is_empty() => "compatible; no additions\n",
+        Verdict::Extension => "compatible; additions:\n",
+    });
+    for addition in additions {
+        text.push_str(&format!("  {}  ({})\n", line(addition), place(sources, addition.span)));
     }
-    let mut text = "compatible; additions:\n".to_owned();
-    for addition in &additions {
-        text.push_str(&format!("  {}  ({})\n", line(addition), place(&sources, addition.span)));
-    }
-    print(&text)
+    text
+}
+
+/// One line of JSON. Future versions may add fields but never remove them.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Line<'a> {
+    NotCompared(Omitted<'a>),
+    Addition {
+        what: Kind,
+        name: &'a str,
+        text: &'a str,
+        #[serde(flatten)]
+        place: Place,
+    },
+    Summary(Summary),
+}
+
+#[derive(Serialize)]
+struct Summary {
+    verdict: Verdict,
+    additions: usize,
+    breaches: usize,
+    not_compared: usize,
+}
+
+fn json<'a>(
+    sources: &Sources,
+    omitted: impl Iterator<Item = Omitted<'a>>,
+    additions: &'a [Addition],
+    summary: Summary,
+) -> String {
+    let additions = additions.iter().map(|Addition { kind, name, text, span }| Line::Addition {
+        what: *kind,
+        name,
+        text,
+        place: Place::of(sources, *span),
+    });
+    let lines = omitted.map(Line::NotCompared).chain(additions).chain([Line::Summary(summary)]);
+    lines.map(|line| json_line(&line)).collect()
 }
 
 fn line(addition: &Addition) -> String {
@@ -74,14 +139,4 @@ fn line(addition: &Addition) -> String {
         Kind::Version => format!("version of {name}: {text}"),
         Kind::Procedure => format!("procedure of {name}: {text}"),
     }
-}
-
-pub(super) fn unknown(sources: &Sources, one: &NotCompared) -> String {
-    let name = if one.name.is_empty() { "a definition" } else { &one.name };
-    format!("not compared: {name} ({}, {})\n", one.why(), place(sources, one.span))
-}
-
-pub(super) fn place(sources: &Sources, span: Span) -> String {
-    let Some(source) = sources.get(span.source) else { return String::new() };
-    format!("{}:{}", source.name().display(), source.line_column(span.start).line)
 }

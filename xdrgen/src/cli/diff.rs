@@ -3,14 +3,12 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::compat::{place, unknown};
 use super::report::Reporting;
-use super::versions::Versions;
+use super::versions::{Omitted, Place, Versions, omitted, place};
 use super::{Failure, json_line, print};
 use crate::compat::NotCompared;
-use crate::diag;
 use crate::diff::{self, Change, Diff, Sign};
-use crate::source::{Sources, Span};
+use crate::source::Sources;
 
 /// Two versions of a protocol.
 #[derive(Args, Debug)]
@@ -25,8 +23,9 @@ With --message-format json each change is an object on a line of standard output
 omitted from a version has the `kind` `not_compared` with `name`, `why`, `file`, `line` and `column`. The last line has the
 `kind` `summary`, and the numbers `changes`, `wire` and `not_compared`.
 
-Exit status: 0 if nothing changed, 1 if something changed, 2 if the documents have errors or cannot be read. It is also 2 if
-no change was found but some definitions of a published document could not be read.")]
+Exit status: 0 if nothing changed, 1 if something changed, 2 if the documents have errors (with --deny warnings, also
+warnings) or cannot be read. It is also 2 if no change was found but some definitions of a published document could not be
+read.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     versions: Versions,
@@ -37,9 +36,6 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     let Diff { diagnostics, changes, not_compared } =
         diff::diff(&sources, &old, &new, &arguments.versions.options());
     reporting.report(&sources, &diagnostics).map_err(|_| Failure::Incomparable)?;
-    if diag::has_errors(&diagnostics) {
-        return Err(Failure::Incomparable);
-    }
     let text = if reporting.is_json() {
         json(&sources, &changes, &not_compared)
     } else {
@@ -54,7 +50,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
 }
 
 fn human(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) -> String {
-    let mut text: String = not_compared.iter().map(|one| unknown(sources, one)).collect();
+    let mut text: String = not_compared.iter().map(|one| omitted(sources, one).to_string()).collect();
     text.extend(changes.iter().map(|change| line(sources, change)));
     if !changes.is_empty() {
         let wire = changes.iter().filter(|change| change.wire).count();
@@ -84,7 +80,7 @@ fn line(sources: &Sources, change: &Change) -> String {
 
 /// One line of JSON. Future versions may add fields but never remove them.
 #[derive(Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 enum Line<'a> {
     Change {
         sign: Sign,
@@ -94,13 +90,7 @@ enum Line<'a> {
         old: Option<Text<'a>>,
         new: Option<Text<'a>>,
     },
-    #[serde(rename = "not_compared")]
-    NotCompared {
-        name: &'a str,
-        why: String,
-        #[serde(flatten)]
-        place: Place,
-    },
+    NotCompared(Omitted<'a>),
     Summary {
         changes: usize,
         wire: usize,
@@ -115,29 +105,15 @@ struct Text<'a> {
     place: Place,
 }
 
-#[derive(Default, Serialize)]
-struct Place {
-    file: String,
-    line: u32,
-    column: u32,
-}
-
 fn json(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) -> String {
-    let full = |span: Span| {
-        let source = sources.get(span.source)?;
-        let at = source.line_column(span.start);
-        Some(Place { file: source.name().to_string_lossy().into_owned(), line: at.line, column: at.column })
-    };
     let mut text = String::new();
     let mut add = |line: &Line<'_>| text.push_str(&json_line(line));
     for one in not_compared {
-        let (name, why, place) = (&one.name, one.why(), full(one.span).unwrap_or_default());
-        add(&Line::NotCompared { name, why, place });
+        add(&Line::NotCompared(omitted(sources, one)));
     }
     for change in changes {
         let [old, new] = [&change.old, &change.new].map(|side| {
-            let side = side.as_ref()?;
-            Some(Text { text: &side.text, place: full(side.span)? })
+            side.as_ref().map(|side| Text { text: &side.text, place: Place::of(sources, side.span) })
         });
         let Change { sign, what, ref name, wire, .. } = *change;
         add(&Line::Change { sign, what, name, wire, old, new });

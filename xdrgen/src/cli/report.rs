@@ -1,4 +1,4 @@
-//! The output format of findings.
+//! The options for findings, and their output.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -80,6 +80,11 @@ impl Reporting {
             Form::Json => diag::json(shown, sources) + &diag::json_summary(count, hidden),
         });
         if count.errors > 0 { Err(Failure::Findings) } else { Ok(()) }
+    }
+
+    /// Returns true if a finding is an error or a denied warning.
+    pub(super) fn has_errors(&self, found: &[Diagnostic]) -> bool {
+        diag::has_errors(found) || self.deny.is_some() && !found.is_empty()
     }
 
     pub(super) fn is_json(&self) -> bool {

@@ -1,13 +1,16 @@
-//! Arguments of commands that compare two versions of a protocol.
+//! The common arguments and output of the commands that compare two versions of a protocol.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::{Failure, named_path, read_document};
+use crate::compat::NotCompared;
 use crate::generate::Options;
 use crate::include;
-use crate::source::{SourceId, Sources};
+use crate::source::{SourceId, Sources, Span};
 
 /// The documents of two versions.
 #[derive(Args, Debug)]
@@ -49,5 +52,48 @@ impl Versions {
         let externs = self.externs.iter().cloned().collect();
         let defined = self.define.iter().cloned().collect();
         Options { externs, defined, ..Options::module("compared") }
+    }
+}
+
+/// A position in a document, as in JSON output.
+#[derive(Default, Serialize)]
+pub(super) struct Place {
+    file: String,
+    line: u32,
+    column: u32,
+}
+
+impl Place {
+    pub(super) fn of(sources: &Sources, span: Span) -> Self {
+        let Some(source) = sources.get(span.source) else { return Place::default() };
+        let at = source.line_column(span.start);
+        Place { file: source.name().to_string_lossy().into_owned(), line: at.line, column: at.column }
+    }
+}
+
+/// Returns a position as `file:line`.
+pub(super) fn place(sources: &Sources, span: Span) -> String {
+    let Place { file, line, .. } = Place::of(sources, span);
+    format!("{file}:{line}")
+}
+
+/// A definition that could not be compared. The `Display` form is a line of text.
+#[derive(Serialize)]
+pub(super) struct Omitted<'a> {
+    name: &'a str,
+    why: String,
+    #[serde(flatten)]
+    place: Place,
+}
+
+pub(super) fn omitted<'a>(sources: &Sources, one: &'a NotCompared) -> Omitted<'a> {
+    Omitted { name: &one.name, why: one.why(), place: Place::of(sources, one.span) }
+}
+
+impl fmt::Display for Omitted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Omitted { name, why, place: Place { file, line, .. } } = self;
+        let name = if name.is_empty() { "a definition" } else { name };
+        writeln!(f, "not compared: {name} ({why}, {file}:{line})")
     }
 }

@@ -1,5 +1,7 @@
 //! Judges changes by [`Rules`]: finds breaches, additions, and definitions that could not be compared.
 
+use serde::Serialize;
+
 use super::{Change, Compared, Effect, EnumUses, Kind as Of, Number, Pair, Path, view};
 use crate::diag::{BreachKind, Diagnostic, Gap, Part};
 use crate::hash::{HashMap, HashSet};
@@ -7,7 +9,8 @@ use crate::hir::{Arm, Hir, Member, TypeId};
 use crate::source::{SourceId, Span};
 
 /// The kind of an addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A value of an enum that messages contain.
     Value,
@@ -420,8 +423,8 @@ fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
 /// numbers, so a member with several bits is a flag only if its name contains `FLAG`.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
-    let says_so = flag_word(one.0, "").is_some();
-    if !says_so && (owner.is_empty() || !value.is_power_of_two()) {
+    let has_flag_name = flag_word(one.0, "").is_some();
+    if !has_flag_name && (owner.is_empty() || !value.is_power_of_two()) {
         return Vec::new();
     }
     (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
