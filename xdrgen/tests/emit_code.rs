@@ -255,7 +255,7 @@ fn a_version_is_a_module() {
             "1 => answer(args, reply, |args| self.0.get(context, args)).await,",
         ],
     );
-    assert!(!code(PROGRAM).contains("program::Binding"), "a version without a binding has none");
+    assert!(!code(PROGRAM).contains("program::Binding"), "a version has no binding by default");
     assert!(code(PROGRAM).contains("pub type Blob = SmallOpaque<64>;"));
 }
 
@@ -496,7 +496,7 @@ fn xdrzcc_keywords_become_items_and_arms_with_lengths() {
     }
     assert_eq!(code.matches("ddp_eligible").count(), 3, "{code}");
     // Without xdrzcc's dialect, these words are names.
-    let named = "typedef opaque zcopaque<8>;\nstruct put { zcopaque data; };\n";
+    let named = "typedef opaque zcopaque<8>;\ntypedef zcopaque same;\nstruct put { same data; };\n";
     assert!(!code_with(named, &Options::module("out")).contains("ddp_eligible"));
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", "typedef zcopaque data<>;\n"));
@@ -516,7 +516,7 @@ fn a_server_states_the_length_of_calls_above_the_default_limit() {
 }
 
 #[test]
-fn each_client_method_documents_its_transports() {
+fn each_client_method_bounds_its_transport() {
     let text = "program P { version V { int ADD(int) = 1; } = 1; } = 99;\n";
     let client = "impl<C> Client<C> { \
                   pub fn add<'a>(&'a self, args: &'a i32) -> program::CallFuture<'a, i32, C::Error> \

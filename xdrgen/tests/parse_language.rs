@@ -297,6 +297,8 @@ fn comments_on_pass_through_lines_may_continue() {
     let definitions = parse(text);
     assert_eq!(names(&definitions), ["A", "B"]);
     assert_eq!(definitions[0].docs, ["a"]);
+    let text = "%/* a */ int x; /* b\n c */\nconst A = 1;\n%int y; /* d\n */\nconst B = 2;\n";
+    assert_eq!(names(&parse(text)), ["%/* a */ int x; /* b\n c */", "A", "%int y; /* d\n */", "B"]);
 }
 
 #[test]
@@ -390,6 +392,14 @@ const H = 1;
     assert_eq!(chosen(&["X", "Y"]), ["A", "B", "G", "H"]);
     assert_eq!(chosen(&["Y"]), ["D", "F", "G", "H"]);
     assert_eq!(chosen(&["Z"]), ["E", "F", "H"]);
+}
+
+/// As in C, the conditions of branches that cannot be active are not evaluated.
+#[test]
+fn conditions_after_the_chosen_branch_may_be_invalid() {
+    let text = "#if 1\nconst A = 1;\n#elif 1 / 0\nconst B = 1;\n#endif\n\
+                #if 0\n#if 1\n#elif 1 / 0\n#endif\n#elif 0 && 1 / 0\nconst C = 1;\n#endif\n";
+    assert_eq!(names(&parse(text)), ["A"]);
 }
 
 #[test]

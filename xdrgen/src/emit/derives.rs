@@ -106,7 +106,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes an attribute by which arbitrary skips an arm that no discriminant selects.
+    /// Writes an attribute that makes arbitrary skip an arm that no discriminant selects.
     pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
         if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
             self.attribute(Known::Arbitrary, Placement::Alone, code, |code| _ = code.push("skip"));

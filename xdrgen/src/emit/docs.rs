@@ -38,7 +38,8 @@ pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     lines.with(|out| {
         code(name, out);
         if let Some(section) = &docs.section {
-            out.push_str(", section ");
+            out.push_str(", ");
+            out.push_str(section_word(section));
             escape(section, out);
         }
     });
@@ -47,6 +48,11 @@ pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
         lines.part();
         fenced(&docs.declaration, lines);
     }
+}
+
+/// Returns the text before a heading. The heading of an appendix starts with `Appendix`.
+pub(super) fn section_word(heading: &str) -> &'static str {
+    if heading.starts_with("Appendix ") { "" } else { "section " }
 }
 
 /// Writes the documentation of a part of a definition: its comments and its source text.

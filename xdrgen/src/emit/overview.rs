@@ -48,9 +48,9 @@ impl Emitter<'_> {
             None => "nothing".to_owned(),
         };
         if self.documents.is_empty() {
-            return text.push(format!("It has {what}."));
+            return text.push(format!("This crate has {what}."));
         }
-        text.extend([format!("It has {what}, in a module for each document:"), String::new()]);
+        text.extend([format!("This crate has {what}, in a module for each document:"), String::new()]);
         let modules = self.documents.iter();
         text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`][]: `{name}`")));
     }

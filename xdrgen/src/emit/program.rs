@@ -45,7 +45,7 @@ impl Emitter<'_> {
             version.name, version.number, program.name, program.number
         );
         if let Some(section) = &program.docs.section {
-            title = format!("{title}: section {section}");
+            title = format!("{title}: {}{section}", docs::section_word(section));
         }
         let mut lines = Lines::new(code);
         lines.push(&title);
@@ -190,8 +190,8 @@ impl Emitter<'_> {
     fn handler(&self, version: &Version, code: &mut Code) {
         code.apart();
         code.lines(if self.is_borrowed() {
-            "/// The procedures that a server of this version implements, each by an `async fn`. It passes its result to\n\
-             /// `answer` while the data that the result borrows is alive."
+            "/// The procedures that a server of this version implements, each by an `async fn`. Each\n\
+             /// function passes its result to `answer` while the data that the result borrows is alive."
         } else {
             "/// The procedures that a server of this version implements, each by an `async fn`."
         });

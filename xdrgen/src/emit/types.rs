@@ -117,19 +117,19 @@ impl Emitter<'_> {
     fn field_attributes(&self, field: &Field, placement: Placement, code: &mut Code) {
         // The type of a borrowed array includes its bound and its list form.
         let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
-        let says = |holds: bool, attribute: &str, code: &mut Code| {
-            if holds {
+        let write_if = |condition: bool, attribute: &str, code: &mut Code| {
+            if condition {
                 field_attribute(placement, code, |code| _ = code.push(attribute));
             }
         };
-        says(field.eligible, "#[ddp_eligible]", code);
-        says(field.list && owns, "#[xdr(list)]", code);
+        write_if(field.eligible, "#[ddp_eligible]", code);
+        write_if(field.list && owns, "#[xdr(list)]", code);
         if let Some(max) = field.max.as_ref().filter(|_| owns) {
             field_attribute(placement, code, |code| {
                 code.open("#[xdr(").push("max = ").then(|code| self.word_bound(max, code)).close(")]");
             });
         }
-        says(field.recursive, "#[xdr(recursive)]", code);
+        write_if(field.recursive, "#[xdr(recursive)]", code);
         self.field_hints(field, placement, code);
     }
 

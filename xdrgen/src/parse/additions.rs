@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn other_comments_are_none() {
+    fn other_comments_are_not_additions() {
         for text in [
             "/* to be added to e */\nconst A = 1;\n",
             "/* to be added to e */\n/* A = 1, */\n",

@@ -67,7 +67,9 @@ impl Conditions {
                 self.open.push(Open { outer, active, taken: active, is_else: false, last: false, place });
             }
             "elif" => {
-                let holds = self.holds("if", argument, &place);
+                // As in C, the condition is not evaluated if this branch cannot be active.
+                let may_hold = self.open.last().is_some_and(|open| open.outer && !open.taken);
+                let holds = may_hold && self.holds("if", argument, &place);
                 self.branch(&place, holds, false);
             }
             "else" => self.branch(&place, true, true),

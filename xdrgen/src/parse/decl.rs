@@ -18,10 +18,15 @@ use crate::ast::{
 use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 use crate::keywords::{BEGIN_DECLARATION, is_keyword};
 
+/// Returns true if the next word is `zcopaque` in xdrzcc's dialect. In RFCs, the word is an ordinary name.
+pub(super) fn is_zcopaque(input: Tokens<'_>) -> bool {
+    input.word(0) == "zcopaque" && input.context.dialect == Dialect::Xdrzcc
+}
+
 /// Parses a declaration, without the surrounding comments.
 pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let first = input.at;
-    let is_item = input.word(0) == "zcopaque" && input.context.dialect == Dialect::Xdrzcc;
+    let is_item = is_zcopaque(input);
     let (rest, specifier) = match input.word(0) {
         _ if is_item => one_word(input, TypeSpecifierKind::Opaque),
         "void" => one_word(input, TypeSpecifierKind::Void),
@@ -140,7 +145,7 @@ pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
     }
 }
 
-/// Parses a type specifier, including rpcgen's short and additional forms.
+/// Parses a type specifier, including rpcgen's `unsigned`, `char`, `short`, `long` and `struct name`.
 pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
     let first = input.at;
     let next = input.take_from(1);
@@ -344,7 +349,7 @@ fn default_arm(input: Tokens<'_>) -> Parse<'_, Declaration> {
     arm(input.at, rest)
 }
 
-/// Parses an arm's declaration, with the comments from the arm's first label onward.
+/// Parses an arm's declaration. Its comments include those before, between and after the arm's labels.
 fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = cut(declaration).parse(input)?;
     let (mut rest, mut last) = end_of_declaration(rest)?;
@@ -359,7 +364,8 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     }
     declaration.docs = context.docs(first, last);
     if (input.at..last).any(|at| context.token(at).is_some_and(|token| token.text == "{")) {
-        // The comments of an arm with an inline body are those before the body.
+        // For an arm with an inline body, `docs` omits the comments inside the arm. The comments at the
+        // labels are inserted after those before the arm.
         let labels = (first + 1..=input.at).flat_map(|at| context.after(at - 1).chain(context.before(at)));
         let labels: Vec<String> = labels.filter_map(|comment| super::docs::clean(comment.text)).collect();
         let place =

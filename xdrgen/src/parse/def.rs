@@ -6,7 +6,7 @@ use nom::combinator::{cut, map};
 use nom::{Input, Parser};
 
 use super::Dialect;
-use super::decl::{declaration, enum_body, struct_body, union_body, value};
+use super::decl::{declaration, enum_body, is_zcopaque, struct_body, union_body, value};
 use super::docs::clean;
 use super::program::program_def;
 use super::recover;
@@ -231,8 +231,8 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let next = input.take_from(1);
     match input.word(0) {
-        // The type in a typedef cannot be `void` or `zcopaque`.
-        "typedef" if matches!(next.word(0), "void" | "zcopaque") => {
+        // The type in a typedef cannot be `void` or xdrzcc's `zcopaque`.
+        "typedef" if next.word(0) == "void" || is_zcopaque(next) => {
             Err(fail(next, Reason::Expected(Expected::Type, &[])))
         }
         "typedef" => cut(map(declaration, DefinitionKind::Typedef)).parse(next),

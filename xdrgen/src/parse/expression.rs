@@ -14,13 +14,16 @@ pub(crate) trait Names {
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 
-/// Returns the value of an expression. Returns `None` if it is malformed, overflows, or uses a name
-/// without a value.
+/// Returns the value of an expression. Returns `None` if the expression is malformed, overflows, or uses a
+/// name without a value.
 pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
     let mut reader = Reader { rest: text, names, depth: 0 };
     let value = reader.binary(0)?;
-    reader.next().is_none().then_some(value)
+    if reader.next().is_none() { value } else { None }
 }
+
+/// The value of a well-formed expression; `None` if the expression overflows or uses a name without a value.
+type Value = Option<i128>;
 
 struct Reader<'a, N> {
     rest: &'a str,
@@ -28,7 +31,8 @@ struct Reader<'a, N> {
     depth: usize,
 }
 
-/// Binary operators and their precedence. Operators of two characters come first.
+/// Binary operators and their precedence. Operators of two characters come first, since the first match is
+/// used.
 const OPERATORS: &[(&str, u8)] = &[
     ("||", 1),
     ("&&", 2),
@@ -62,8 +66,9 @@ impl<'a, N: Names> Reader<'a, N> {
         Some(())
     }
 
-    /// Evaluates values and operators whose precedence is above `level`.
-    fn binary(&mut self, level: u8) -> Option<i128> {
+    /// Evaluates values and operators whose precedence is above `level`. Returns `None` if the expression is
+    /// malformed.
+    fn binary(&mut self, level: u8) -> Option<Value> {
         let mut left = self.unary()?;
         while let Some(rest) = self.next() {
             let Some((mark, tight)) = OPERATORS.iter().find(|(mark, _)| rest.starts_with(mark)) else {
@@ -74,19 +79,19 @@ impl<'a, N: Names> Reader<'a, N> {
             }
             self.take(mark)?;
             let right = self.binary(*tight)?;
-            left = apply(mark, left, right)?;
+            left = apply(mark, left, right);
         }
         Some(left)
     }
 
-    fn unary(&mut self) -> Option<i128> {
+    fn unary(&mut self) -> Option<Value> {
         self.depth += 1;
         let value = if self.depth > MAX_DEPTH { None } else { self.primary() };
         self.depth -= 1;
         value
     }
 
-    fn primary(&mut self) -> Option<i128> {
+    fn primary(&mut self) -> Option<Value> {
         let rest = self.next()?;
         match rest.chars().next()? {
             '(' => {
@@ -95,28 +100,28 @@ impl<'a, N: Names> Reader<'a, N> {
                 self.take(")")?;
                 Some(value)
             }
-            '!' => self.sign("!").map(|value| i128::from(value == 0)),
-            '-' => self.sign("-").and_then(i128::checked_neg),
-            '+' => self.sign("+"),
-            '~' => self.sign("~").map(|value| !value),
-            c if c.is_ascii_digit() => number(self.word().trim_end_matches(['u', 'U', 'l', 'L'])),
+            '!' => self.sign("!", |value| Some(i128::from(value == 0))),
+            '-' => self.sign("-", i128::checked_neg),
+            '+' => self.sign("+", Some),
+            '~' => self.sign("~", |value| Some(!value)),
+            c if c.is_ascii_digit() => Some(number(self.word().trim_end_matches(['u', 'U', 'l', 'L']))),
             _ => self.name(),
         }
     }
 
-    fn sign(&mut self, mark: &str) -> Option<i128> {
+    fn sign(&mut self, mark: &str, apply: impl FnOnce(i128) -> Value) -> Option<Value> {
         self.take(mark)?;
-        self.unary()
+        Some(self.unary()?.and_then(apply))
     }
 
     /// Evaluates a name, `defined NAME` or `defined(NAME)`.
-    fn name(&mut self) -> Option<i128> {
+    fn name(&mut self) -> Option<Value> {
         let name = self.word();
         if name.is_empty() {
             return None;
         }
         if name != "defined" {
-            return self.names.value(name);
+            return Some(self.names.value(name));
         }
         let inside = self.next()?.starts_with('(');
         if inside {
@@ -127,7 +132,7 @@ impl<'a, N: Names> Reader<'a, N> {
         if inside {
             self.take(")")?;
         }
-        self.names.is_defined(name).filter(|_| !name.is_empty()).map(i128::from)
+        Some(self.names.is_defined(name).filter(|_| !name.is_empty()).map(i128::from))
     }
 
     fn word(&mut self) -> &'a str {
@@ -139,7 +144,14 @@ impl<'a, N: Names> Reader<'a, N> {
     }
 }
 
-fn apply(mark: &str, left: i128, right: i128) -> Option<i128> {
+fn apply(mark: &str, left: Value, right: Value) -> Value {
+    // As in C, a left operand that determines the result makes the right operand irrelevant.
+    match (mark, left?) {
+        ("&&", 0) => return Some(0),
+        ("||", left) if left != 0 => return Some(1),
+        _ => {}
+    }
+    let (left, right) = (left?, right?);
     let shift = || u32::try_from(right).ok().filter(|bits| *bits < 64);
     match mark {
         "||" => Some(i128::from(left != 0 || right != 0)),
@@ -194,6 +206,8 @@ mod tests {
             ("1UL", 1),
             ("017", 15),
             ("2 > 1 == 1", 1),
+            ("defined(M) && 10 / M > 2", 0),
+            ("defined(N) || 1 / 0", 1),
         ] {
             assert_eq!(evaluate(text, &Only), Some(value), "{text}");
         }
@@ -201,8 +215,22 @@ mod tests {
 
     #[test]
     fn invalid_expressions_have_no_value() {
-        for text in ["", "1 +", "(1", "1 2", "M", "1 / 0", "\"x\"", "defined()", "1 << 64", "09", "a.b", "#"]
-        {
+        for text in [
+            "",
+            "1 +",
+            "(1",
+            "1 2",
+            "M",
+            "1 / 0",
+            "1 && 1 / 0",
+            "0 && (1",
+            "\"x\"",
+            "defined()",
+            "1 << 64",
+            "09",
+            "a.b",
+            "#",
+        ] {
             assert_eq!(evaluate(text, &Only), None, "{text}");
         }
         assert_eq!(evaluate(&"(".repeat(100_000), &Only), None);

@@ -236,7 +236,7 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected(Expected::Token(";"), &[]) }))
 }
 
-/// Parses the `;` after a declaration. C syntax in place of the `;` causes separate errors.
+/// Parses the `;` after a declaration. C syntax in place of the `;` causes a specific error.
 pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     semicolon(input).map_err(|error| match input.word(0) {
         "[" | "<" => fail(input, Reason::Kind(&SyntaxKind::SecondSize)),

@@ -145,32 +145,22 @@ impl<'a> Lexer<'a, '_> {
         self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
     }
 
-    /// Stores a preprocessor line, which may define an undefined name of the document.
+    /// Stores a preprocessor line. The line may define a name that the document uses but does not define.
     fn store_directive(&mut self, line: &'a str, place: Range<u32>) {
         let (line, before) = (OtherLine::PassThrough(line.trim_end()), self.out.tokens.len());
         self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
     }
 
+    /// Processes a line for C after `%`, including a comment that continues on further lines, with or without
+    /// `%`. A line that is only a comment becomes a comment of the document.
     fn pass_through(&mut self, rest: &'a str) {
-        let length = joined_length(rest);
-        let line = rest.get(1..length).unwrap_or("").trim_end();
-        // A comment after `%` may continue on further lines, with or without `%`.
-        let opened =
-            line.rfind("/*").filter(|open| line.get(*open..).is_some_and(|rest| !rest.contains("*/")));
-        if let Some(open) = opened {
-            let close = if self.unclosed { None } else { rest.find("*/") };
-            self.unclosed = close.is_none();
-            if let Some(close) = close {
-                let length = close + 2;
-                if line.get(..open).is_some_and(|before| before.trim().is_empty()) {
-                    return self.push_comment(length);
-                }
-                return self.push_directive(rest, length);
-            }
-        } else if line.trim_start().starts_with("/*") && line.ends_with("*/") {
-            return self.push_comment(length);
+        let length = self.closed_length(rest, joined_length(rest));
+        let line = rest.get(1..length).unwrap_or("").trim();
+        let comment = line.strip_prefix("/*").and_then(|line| line.split_once("*/"));
+        match comment {
+            Some((_, "")) => self.push_comment(length),
+            _ => self.push_directive(rest, length),
         }
-        self.push_directive(rest, length);
     }
 
     fn push_directive(&mut self, rest: &'a str, length: usize) {
