@@ -155,20 +155,19 @@ kinds! {
     /// eligible = ["args.blob"]
     /// ```
     X305 Error NotEligible { item: String, declaration: String, inside: Option<Inside> } => {
-        let help = inside.as_ref().map(|Inside { of_union, item, already }| {
-            let what = if *of_union {
-                "a union's discriminant must stay in the message"
-            } else {
-                "a struct's other fields must stay in the message"
-            };
-            let already = if *already { " (already named)" } else { "" };
-            format!("{what}: name the inner field `{item}` instead{already}")
-        });
-        text(format!("`{item}` cannot be DDP-eligible")).label(format!("declared as `{declaration}`")).help(
-            help.unwrap_or_else(|| {
-                "only variable-length opaque data and strings can be eligible; name such a field inside the type".to_owned()
-            }),
-        )
+        let help = match inside {
+            None => "only opaque data and strings of variable length can be eligible".to_owned(),
+            Some(Inside { of_union, item, already }) => {
+                let what = if *of_union { "a union's discriminant" } else { "a struct's other fields" };
+                let fix = if *already {
+                    format!("remove this item, since the inner field `{item}` is named")
+                } else {
+                    format!("name the inner field `{item}` instead")
+                };
+                format!("{what} must stay in the message: {fix}")
+            }
+        };
+        text(format!("`{item}` cannot be DDP-eligible")).label(format!("declared as `{declaration}`")).help(help)
     };
     /// an item is named twice
     ///
@@ -187,7 +186,7 @@ kinds! {
     /// version = "STORE_V1"
     /// eligible = ["args.blob"]
     /// ```
-    X306 Warning ItemTwice { item: String, first: Span } => twice(item, *first);
+    X306 Warning ItemTwice { item: String, first: Span } => twice(item, *first).help("remove the second item");
     /// a discriminant is never eligible
     ///
     /// The receiver needs the discriminant to decode the rest of the union (RFC 8166 section 3.4.4).
@@ -231,7 +230,8 @@ kinds! {
     /// ```
     X312 Error TwoBindings { version: String, first: Span } => text(format!("`{version}` has two bindings"))
         .label("the second")
-        .and(*first, "the first");
+        .and(*first, "the first")
+        .help("merge the two tables");
     /// an item is in no message
     ///
     /// No argument or result of the version contains the item's type. This is a warning.

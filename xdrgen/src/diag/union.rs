@@ -139,7 +139,7 @@ kinds! {
             Selector::Int | Selector::Enum(_) => ("an int", "an int has 32 bits"),
             Selector::Unsigned => ("an unsigned int", "an unsigned int has 32 bits and no sign"),
             Selector::Hyper => ("a hyper", "a hyper has 64 bits and is at most 2^63-1"),
-            Selector::UnsignedHyper => ("an unsigned hyper", "an unsigned hyper has no sign"),
+            Selector::UnsignedHyper => ("an unsigned hyper", "an unsigned hyper has 64 bits and no sign"),
             Selector::Bool => ("a bool", "a bool is TRUE or FALSE"),
         };
         text(format!("{number} is not {of}")).label("a label must be a value of the discriminant").help(help)
