@@ -1,9 +1,10 @@
-//! The client against a minimal server: short reads and writes, entries without attributes, a restart between
-//! two calls, rejected calls, and files that change meanwhile.
+//! The client against a difficult server: short reads and writes, entries without attributes, restarts,
+//! rejected calls, files that change during a copy, endless listings and invalid names.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
 use std::io::Cursor;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -36,6 +37,8 @@ struct Reluctant {
     refuses: Option<(&'static [u8], NfsError)>,
     /// True if the file changes with each READ.
     changes: bool,
+    /// The modification time of all files, instead of the real time.
+    mtime: Option<FileTime>,
     lists: Lists,
     invented: AtomicU64,
 }
@@ -48,7 +51,7 @@ enum Lists {
     /// Endless entries with new cookies. Entries named `.` are omitted from a list.
     Endlessly(&'static [u8]),
     /// Entries with repeated cookies.
-    InCircles,
+    RepeatedCookies,
     /// Each directory contains a directory with the same handle.
     Itself,
     /// Each directory contains a directory with a new handle.
@@ -61,7 +64,12 @@ impl Reluctant {
     fn new(restarts: &'static [u32]) -> Self {
         let (inner, writes, restarted) = (MemoryExport::default(), AtomicU32::new(0), AtomicU32::new(0));
         let (lists, invented) = (Lists::Honestly, AtomicU64::new(0));
-        Reluctant { inner, writes, restarts, restarted, refuses: None, changes: false, lists, invented }
+        let (refuses, changes, mtime) = (None, false, None);
+        Reluctant { inner, writes, restarts, restarted, refuses, changes, mtime, lists, invented }
+    }
+
+    fn changed(&self, attributes: Attributes) -> Attributes {
+        Attributes { mtime: self.mtime.unwrap_or(attributes.mtime), ..attributes }
     }
 
     /// Returns an export with a file and a symbolic link.
@@ -110,10 +118,17 @@ impl Export for Reluctant {
         read
     }
 
+    fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError> {
+        self.inner.attributes(file).map(|attributes| self.changed(attributes))
+    }
+
     fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
         match self.refuses {
             Some((refused, error)) if refused == name => Err(error),
-            _ => self.inner.lookup(caller, dir, name),
+            _ => {
+                let found = self.inner.lookup(caller, dir, name)?;
+                Ok(Found { attributes: self.changed(found.attributes), ..found })
+            }
         }
     }
 
@@ -165,7 +180,7 @@ impl Export for Reluctant {
                 while entry(name, cookies.next().unwrap(), *dir) {}
                 return Ok(Listed { verifier, eof: false });
             }
-            Lists::InCircles => {
+            Lists::RepeatedCookies => {
                 entry(b"name", (after.0 + 1) % 3, *dir);
                 return Ok(Listed { verifier, eof: false });
             }
@@ -184,7 +199,6 @@ impl Export for Reluctant {
     pass_on! {
         fn root(&self) -> FileHandle;
         fn limits(&self) -> ExportLimits;
-        fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
         fn set_attributes(&self, caller: &NfsCaller, file: &FileHandle, new: &SetAttributes, guard: Option<FileTime>) -> Outcome<()>;
         fn access(&self, caller: &NfsCaller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), NfsError>;
         fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
@@ -318,7 +332,7 @@ async fn an_endless_listing_fails() {
     for (lists, why) in [
         (Lists::Endlessly(LONG), "/: READDIRPLUS: the listing exceeds 256 MiB"),
         (Lists::Endlessly(b"."), "/: READDIRPLUS: the listing exceeds 256 MiB"),
-        (Lists::InCircles, "/: READDIRPLUS: the server repeated a cookie"),
+        (Lists::RepeatedCookies, "/: READDIRPLUS: the server repeated a cookie"),
     ] {
         let remote = mount(Reluctant { lists, ..Reluctant::new(&[]) }).await;
         let root = remote.find(b"/").await.unwrap();
@@ -384,4 +398,18 @@ async fn names_from_a_server_stay_within_the_destination() {
         assert_eq!(made, ["copy"]);
         assert_eq!(std::fs::read_dir(here.path().join("copy")).unwrap().count(), 0);
     }
+}
+
+/// As nanoseconds in `utimensat`, this number means that the time stays unchanged.
+const UTIME_OMIT: u32 = (1 << 30) - 2;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sync_sets_a_valid_time_from_invalid_nanoseconds() {
+    let here = tempfile::tempdir().unwrap();
+    let mtime = Some(FileTime { seconds: 1_000_000, nanoseconds: UTIME_OMIT });
+    let export = Reluctant { mtime, ..Reluctant::filled() };
+    let synced = nfs3(here.path(), &["sync", &serve(export).await, "copy"]).await;
+    assert!(synced.status.success(), "{synced:?}");
+    let copy = std::fs::metadata(here.path().join("copy/file")).unwrap();
+    assert_eq!((copy.mtime(), copy.mtime_nsec()), (1_000_001, 73_741_822));
 }

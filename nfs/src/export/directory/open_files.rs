@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -23,8 +24,21 @@ use crate::export::NfsCaller;
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors per export.
 const MAX: usize = 512;
-/// The cached descriptors of one export use at most one eighth of the process's limit of open files.
-const PART: u64 = 8;
+/// The cached descriptors of all exports use at most one quarter of the process's limit of open files.
+const PART: u64 = 4;
+
+/// The number of caches in this process, which share the limit of open files.
+static CACHES: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the maximum number of descriptors in each cache.
+fn max_per_cache() -> usize {
+    share(getrlimit(Resource::Nofile).current, CACHES.load(Ordering::Relaxed))
+}
+
+fn share(open_files_max: Option<u64>, caches: usize) -> usize {
+    let all = open_files_max.map_or(usize::MAX, |max| usize::try_from(max / PART).unwrap_or(usize::MAX));
+    (all / caches.max(1)).clamp(1, MAX)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -137,25 +151,24 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     shared: Arc<Shared>,
-    max: usize,
+    max: fn() -> usize,
 }
 
 impl OpenFiles {
-    /// Returns an empty cache. Its maximum size depends on the process's limit of open files.
+    /// Returns an empty cache. Its maximum size depends on the process's limit of open files and on the
+    /// number of caches.
     ///
     /// # Errors
     /// The thread that closes idle descriptors cannot be started.
     pub(super) fn start() -> io::Result<Self> {
-        let limit = getrlimit(Resource::Nofile)
-            .current
-            .map_or(MAX, |limit| usize::try_from(limit / PART).unwrap_or(MAX));
-        OpenFiles::with_max(limit.clamp(1, MAX))
+        OpenFiles::with_max(max_per_cache)
     }
 
-    fn with_max(max: usize) -> io::Result<Self> {
+    fn with_max(max: fn() -> usize) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let closing = shared.clone();
         Builder::new().name("idle files".to_owned()).spawn(move || closing.close_idle())?;
+        CACHES.fetch_add(1, Ordering::Relaxed);
         Ok(OpenFiles { shared, max })
     }
 
@@ -181,16 +194,17 @@ impl OpenFiles {
         by: Option<&NfsCaller>,
         file: OwnedFd,
     ) -> Arc<OwnedFd> {
-        let file = Arc::new(file);
-        let mut evicted = None;
+        let (file, max) = (Arc::new(file), (self.max)());
+        let mut evicted = Vec::new();
         let mut state = self.shared.lock();
         if state.files.get(&of.key).is_some_and(|opens| opens.iter().any(|open| open.serves(of, purpose, by)))
         {
             // A concurrent call of this caller opened the file first.
             return file;
         }
-        if state.uses.len() >= self.max {
-            evicted = state.remove_oldest();
+        // The maximum decreases when an export is added.
+        while state.uses.len() >= max {
+            evicted.extend(state.remove_oldest());
         }
         if state.uses.is_empty() {
             self.shared.changed.notify_one();
@@ -205,7 +219,7 @@ impl OpenFiles {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.shared.lock().uses.len() < self.max
+        self.shared.lock().uses.len() < (self.max)()
     }
 
     /// Removes the descriptors of a file from the cache. Each descriptor is closed once no call uses it.
@@ -221,6 +235,7 @@ impl OpenFiles {
 
 impl Drop for OpenFiles {
     fn drop(&mut self) {
+        CACHES.fetch_sub(1, Ordering::Relaxed);
         let mut state = self.shared.lock();
         state.stopped = true;
         let files = std::mem::take(&mut state.files);
@@ -254,8 +269,15 @@ mod tests {
     }
 
     #[test]
+    fn all_caches_use_at_most_a_quarter_of_the_open_files() {
+        let shares = [(Some(1024), 1), (Some(4096), 5), (Some(4096), 0), (Some(8), 100), (None, 5)]
+            .map(|(open_files_max, caches)| share(open_files_max, caches));
+        assert_eq!(shares, [256, 204, 512, 1, 512]);
+    }
+
+    #[test]
     fn the_bound_is_kept_and_the_oldest_closed() {
-        let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
+        let (files, kept) = (Files::new(), OpenFiles::with_max(|| 3).unwrap());
         let first: Vec<_> = (0..3).map(|number| files.keep(&kept, number, None)).collect();
         assert!(
             kept.get(&first[0].0, Purpose::Write, None).is_some(),
@@ -273,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_serves_one_purpose_and_one_caller() {
-        let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
+        let (files, kept) = (Files::new(), OpenFiles::with_max(|| 3).unwrap());
         let alice = NfsCaller { uid: 1, gid: 1, gids: vec![7] };
         let (stat, _) = files.keep(&kept, 0, Some(&alice));
         assert!(kept.get(&stat, Purpose::Write, Some(&alice)).is_some());
@@ -290,7 +312,7 @@ mod tests {
 
     #[test]
     fn idle_descriptors_are_closed() {
-        let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
+        let (files, kept) = (Files::new(), OpenFiles::with_max(|| 3).unwrap());
         let (_, idle) = files.keep(&kept, 0, None);
         let (stat, used) = files.keep(&kept, 1, None);
         let start = Instant::now();
