@@ -17,9 +17,7 @@ use crate::{cargo, tools};
 const PACKAGE: &str = "rpcrdma-tests";
 
 pub(crate) fn check(root: &Path) -> Result<(), String> {
-    // The default features of mdbook, such as serving a book, are not needed.
-    let package = ["mdbook", "--no-default-features"];
-    let Some(program) = tools::program(root, "book", "mdbook", &package) else { return Ok(()) };
+    let Some(program) = tools::MDBOOK.program(root, "book") else { return Ok(()) };
     let mdbook = |task: &str| {
         let mut command = Command::new(&program);
         command.args([task, "docs"]).current_dir(root);

@@ -50,7 +50,7 @@ fn all_documents(root: &Path) -> Result<(), String> {
 }
 
 fn typos(root: &Path) -> Result<(), String> {
-    let Some(program) = tools::program(root, "typos", "typos", &["typos-cli"]) else { return Ok(()) };
+    let Some(program) = tools::TYPOS.program(root, "typos") else { return Ok(()) };
     let failure = "spelling error: correct the word, or add it to typos.toml";
     tools::succeed(Command::new(program).current_dir(root), failure)
 }

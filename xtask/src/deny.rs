@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{child, tools};
 
 pub(crate) fn run(root: &Path) -> Result<(), String> {
-    let Some(program) = tools::program(root, "deny", "cargo-deny", &["cargo-deny"]) else { return Ok(()) };
+    let Some(program) = tools::DENY.program(root, "deny") else { return Ok(()) };
     let deny = |arguments: &[&str], failure| {
         tools::succeed(Command::new(&program).args(arguments).current_dir(root), failure)
     };

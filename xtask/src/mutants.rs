@@ -46,6 +46,8 @@ const FIRST_TESTS: [&str; 7] =
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
 /// The number of parts of the generated mutations. Each part takes about half an hour.
 const PARTS: usize = 240;
+/// Each mutation changes one crate slightly. `.ci/run` disables incremental compilation.
+const INCREMENTAL: [(&str, &str); 1] = [("CARGO_INCREMENTAL", "1")];
 const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
 
 #[derive(Debug, Deserialize)]
@@ -341,7 +343,7 @@ impl Scratch {
 
     fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = cargo::command(&self.tree, arguments);
-        command.env("CARGO_TARGET_DIR", &self.target).env_remove("RPCRDMA_LAB");
+        command.env("CARGO_TARGET_DIR", &self.target).env_remove("RPCRDMA_LAB").envs(INCREMENTAL);
         command
     }
 }
@@ -376,7 +378,7 @@ impl Generated {
         self.unviable += &other.unviable;
     }
 
-    /// Returns a line for each layer of the runtime, with the number of its mutations by outcome.
+    /// Returns a line for each layer in `GENERATED_IN`, with the number of its mutations by outcome.
     fn by_layer(&self) -> Vec<String> {
         let line = |pattern: &&str| {
             let folder = pattern.trim_end_matches("**");
@@ -440,7 +442,7 @@ fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> 
     }
     command.args(["--exclude", "**/generated/**", "--minimum-test-timeout", "60", "--output"]).arg(&output);
     select(&mut command);
-    command.arg("--test-package").args(tests).env_remove("RPCRDMA_LAB");
+    command.arg("--test-package").args(tests).env_remove("RPCRDMA_LAB").envs(INCREMENTAL);
     // Exit status 2: mutations survived. Exit status 3: mutations reached the time limit, so they count as
     // detected.
     match child::run(command, PART_LIMIT, print)? {

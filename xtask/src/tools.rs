@@ -8,38 +8,58 @@ use std::{env, fs};
 use crate::cargo::target;
 use crate::{cargo, child};
 
-/// Finds the program `name` on the search path or in the user's cache directory. If the program is missing,
-/// installs it in the cache directory, by `cargo install` with the arguments `package`. To update the tools,
-/// delete the directory.
-///
-/// If the installation fails, records the check as not run and returns `None`.
-pub(crate) fn program(root: &Path, check: &str, name: &str, package: &[&str]) -> Option<PathBuf> {
-    // All clones of a user share the tools.
-    let folder = env::home_dir().unwrap_or_else(|| target(root)).join(".cache/rpcrdma-tools");
-    let found = find(name, &folder).or_else(|| install(root, name, package, &folder));
-    if found.is_none() {
-        not_run::record(check, format_args!("{name} is missing and cannot be installed"));
+/// A program of a package. Its version is fixed, so that a check depends only on the commit.
+pub(crate) struct Tool {
+    program: &'static str,
+    package: &'static str,
+    version: &'static str,
+    /// Options of `cargo install`.
+    options: &'static [&'static str],
+}
+
+pub(crate) const TYPOS: Tool =
+    Tool { program: "typos", package: "typos-cli", version: "1.52.0", options: &[] };
+pub(crate) const DENY: Tool =
+    Tool { program: "cargo-deny", package: "cargo-deny", version: "0.20.2", options: &[] };
+/// Without its default features, such as serving a book.
+pub(crate) const MDBOOK: Tool =
+    Tool { program: "mdbook", package: "mdbook", version: "0.5.4", options: &["--no-default-features"] };
+
+impl Tool {
+    /// Finds the program on the search path or in the user's cache directory. If this version is missing,
+    /// installs it in the cache directory.
+    ///
+    /// If the installation fails, records the check as not run and returns `None`.
+    pub(crate) fn program(&self, root: &Path, check: &str) -> Option<PathBuf> {
+        // All clones of a user share the tools.
+        let folder = env::home_dir().unwrap_or_else(|| target(root)).join(".cache/rpcrdma-tools");
+        let found = self.find(&folder).or_else(|| self.install(root, &folder));
+        if found.is_none() {
+            let Tool { program, version, .. } = self;
+            not_run::record(check, format_args!("{program} {version} is missing and cannot be installed"));
+        }
+        found
     }
-    found
-}
 
-fn find(name: &str, folder: &Path) -> Option<PathBuf> {
-    let programs = [PathBuf::from(name), folder.join("bin").join(name)];
-    let runs = |program: &PathBuf| {
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    programs.into_iter().find(runs)
-}
+    fn find(&self, folder: &Path) -> Option<PathBuf> {
+        let programs = [PathBuf::from(self.program), folder.join("bin").join(self.program)];
+        programs.into_iter().find(|program| {
+            let output = Command::new(program).arg("--version").output();
+            output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(self.version))
+        })
+    }
 
-fn install(root: &Path, name: &str, package: &[&str], folder: &Path) -> Option<PathBuf> {
-    // Each tool runs only for seconds, so a quick build saves more time than an optimized program.
-    let build = target(root).join("tools");
-    let mut command = cargo::command(root, &["install", "--locked", "--debug"]);
-    command.args(package).arg("--root").arg(folder).env("CARGO_TARGET_DIR", &build);
-    let is_installed = child::succeeds(command, Duration::from_secs(900));
-    // Only the program is kept, since its build directory is large.
-    let _ = fs::remove_dir_all(&build);
-    if is_installed { find(name, folder) } else { None }
+    fn install(&self, root: &Path, folder: &Path) -> Option<PathBuf> {
+        // Each tool runs only for seconds, so a quick build saves more time than an optimized program.
+        let build = target(root).join("tools");
+        let mut command = cargo::command(root, &["install", "--locked", "--debug"]);
+        command.args([self.package, "--version", self.version]).args(self.options);
+        command.arg("--root").arg(folder).env("CARGO_TARGET_DIR", &build);
+        let is_installed = child::succeeds(command, Duration::from_secs(900));
+        // Only the program is kept, since its build directory is large.
+        let _ = fs::remove_dir_all(&build);
+        if is_installed { self.find(folder) } else { None }
+    }
 }
 
 pub(crate) fn succeed(command: &mut Command, failure: &str) -> Result<(), String> {
