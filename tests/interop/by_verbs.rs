@@ -88,7 +88,7 @@ const STOP: &str = "kill $(cat /run/nfs3d.pid); \
 /// Runs the tests for the kernel's server against `nfs3d` over verbs in the guest. The client uses user-space
 /// iWARP.
 #[tokio::test(flavor = "multi_thread")]
-async fn iwarp_here_uses_a_server_by_verbs() {
+async fn our_iwarp_client_uses_our_verbs_server() {
     let Some(mut guest) = with(Device::Siw, false) else { return };
     guest.stop_serving();
     guest.run(&SERVE_AS_THE_KERNEL.replace("GUEST", GUEST));
@@ -103,7 +103,7 @@ async fn iwarp_here_uses_a_server_by_verbs() {
 
 /// `nfs3` over verbs in the guest transfers files to and from `nfs3d` over user-space iWARP on the host.
 #[test]
-fn verbs_uses_a_server_by_iwarp_here() {
+fn our_verbs_client_uses_our_iwarp_server() {
     let Some(guest) = with(Device::Siw, false) else { return };
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());

@@ -48,7 +48,7 @@ const SUITES: Group = Group::long(&["suites::"]).with_suites();
 const SUITES_GUEST: Group = Group::long(&["in_guest::suites"]).with_suites();
 const SUITES_SIW: Group = Group::long(&["by_verbs::suites_over_siw"]).with_devices().with_suites();
 const SUITES_RXE: Group = Group::long(&["by_verbs::suites_over_rxe"]).with_devices().with_suites();
-const FULL_IWARP: Group = Group::long(&["by_iwarp_here", "iwarp_here_uses"]).with_devices();
+const FULL_IWARP: Group = Group::long(&["our_iwarp_client_uses", "uses_our_iwarp_server"]).with_devices();
 const FULL_SIW: Group = Group::long(&["over_siw", "siw_is_removed"]).skip(&["by_verbs::"]).with_devices();
 const FULL_RXE: Group = Group::long(&["over_rxe", "rxe_is_removed"]).skip(&["by_verbs::"]).with_devices();
 const CLIENT_SIW: Group = Group::long(&["by_verbs::our_client_over_siw"]).with_devices();
@@ -62,8 +62,8 @@ pub(crate) fn job_names() -> String {
     JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the next job, if any: the first job that never ran, or else the job with the oldest run. Considers
-/// only jobs that should finish in the remaining time and are not in `tried`.
+/// Returns the next job, if any: the first job that never ran, or else the job whose latest run is oldest.
+/// Considers only jobs that should finish in the remaining time and are not in `tried`.
 pub(crate) fn next(ledger: &Ledger, left: Duration, tried: &[&str]) -> Option<&'static str> {
     let expected = |job: &Step| ledger.duration(job.name).unwrap_or(Duration::from_secs(job.minutes * 60));
     let fitting = JOBS.iter().filter(|job| expected(job) <= left).map(|job| job.name);
