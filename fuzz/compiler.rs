@@ -5,7 +5,8 @@ use rpcrdma_xdrgen::diag::render;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Generated, Options};
 
-/// Checks arbitrary text in each document format. Every diagnostic must have a span within the text.
+/// Checks arbitrary text in each document format. The span of a diagnostic must end at most one byte after
+/// the text.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for name in ["a.x", "a.txt", "a"] {

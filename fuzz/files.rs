@@ -46,7 +46,7 @@ pub(crate) fn directory(data: &[u8]) {
     assert_eq!(fs::read_dir(&outer).expect("a listing").count(), 2, "files outside the export");
 }
 
-/// The numbers of a device. Every process may create the character device 0:0.
+/// The device numbers for MKNOD. They are not 0:0, because every process may create the character device 0:0.
 const DEVICE: Specdata3 = Specdata3 { specdata1: 1, specdata2: 3 };
 
 /// Returns true if this process may create device nodes.

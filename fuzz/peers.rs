@@ -120,7 +120,7 @@ pub(crate) fn gss(data: &[u8]) {
             changed[at] ^= pair[1];
         }
         let reply = answer(changed.clone().into());
-        assert!(answer(changed.into()).is_none_or(|_| reply.is_some()), "a replayed call has a reply");
+        assert!(answer(changed.into()).is_none_or(|_| reply.is_some()), "only the replay has a reply");
         let calls = std::mem::take(&mut *recorder.0.lock().expect("no panic"));
         // A changed flavor turns the message into a call without RPCSEC_GSS, which has no caller.
         let mut calls = calls.into_iter().filter_map(|(caller, arguments)| Some((caller?, arguments)));
@@ -281,8 +281,8 @@ async fn server_over_tcp(address: SocketAddr, stream: &[u8]) {
     while records.next(&mut replies).expect("a valid record").is_some() {}
 }
 
-/// Makes calls to a server that replies to the first call with `stream` and then closes the connection. If
-/// the XID of the first reply is zero, it is replaced with the call's XID.
+/// Makes calls to a server that replies to the first call with `stream` and then closes the connection. In
+/// the first reply, the call's XID replaces an XID of zero.
 async fn client_over_tcp<Calling: Future<Output = ()>>(
     listener: &TcpListener,
     stream: &[u8],
@@ -400,8 +400,8 @@ impl Hostile {
     }
 
     /// Returns the completion of a Receive. The message consists of fuzzer input, with the XID of an earlier
-    /// call at octets 0 and 28: the positions of the transport header's XID and, without chunks, of the RPC
-    /// reply's XID.
+    /// call at octets 0 and 28. Octet 0 starts the transport header. Without chunks, octet 28 starts the RPC
+    /// reply.
     fn received(&mut self) -> Completion {
         let len = usize::from(self.byte()) | usize::from(self.byte() & 3) << 8;
         let invalidated = (self.byte() & 1 == 1).then(|| self.exposed.keys().next().copied()).flatten();

@@ -12,7 +12,7 @@ use rpcrdma_runtime::proto::rdma::{
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::wire::private_data::{MAX_INLINE, Negotiated, PrivateData};
 use rpcrdma_runtime::wire::rdma::{
-    Body, Header, Refusal, TooLarge, decode_call, decode_reply, encode_version_error,
+    Body, CallTooLong, Header, Refusal, decode_call, decode_reply, encode_version_error,
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, Records, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::{Message, Reader, Received};
@@ -30,7 +30,7 @@ pub(crate) fn header(data: &[u8]) {
             let answer = encode_version_error(xid, version, 1);
             assert_eq!(answer.first_chunk(), Some(&xid.to_be_bytes()));
         }
-        Err(Refusal::Chunk { xid, .. } | Refusal::TooLarge(TooLarge { xid, .. })) => {
+        Err(Refusal::Chunk { xid, .. } | Refusal::TooLong(CallTooLong { xid, .. })) => {
             assert_eq!(message.first_chunk(), Some(&xid.to_be_bytes()));
         }
         Err(Refusal::Discard(_)) => {}
@@ -122,7 +122,7 @@ const NEGOTIATED: Negotiated =
 
 /// Runs a responder with messages, completions and replies in an arbitrary order.
 ///
-/// The responder must not exceed the maximum of outstanding RDMA Reads, write outside the offered memory, or
+/// The responder must not have more than [`ORD`] outstanding RDMA Reads, write outside the offered memory, or
 /// act after the connection closes.
 pub(crate) fn responder(data: &[u8]) {
     let mut script = Script(data);

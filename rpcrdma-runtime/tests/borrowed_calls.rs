@@ -156,7 +156,7 @@ async fn borrowing_and_owning_programs_interoperate() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn programs_without_a_binding_use_tcp() {
+async fn borrowed_calls_work_over_tcp() {
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(BorrowingServer);
     let address = server.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -40,11 +40,11 @@ fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
             NetSlice::Ipv6(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
             NetSlice::Arp(_) => panic!("no IP"),
         };
-        let ends = (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
-        let acknowledged = streams.get(&(ends.1, ends.0)).map(next_octet);
+        let flow = (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
+        let acknowledged = streams.get(&(flow.1, flow.0)).map(next_octet);
         assert!(tcp.ack() == acknowledged.is_some(), "only the first packet has no acknowledgment");
-        assert!(acknowledged.is_none_or(|next| next == tcp.acknowledgment_number()), "{ends:?}");
-        streams.entry(ends).or_default().take(&tcp);
+        assert!(acknowledged.is_none_or(|next| next == tcp.acknowledgment_number()), "{flow:?}");
+        streams.entry(flow).or_default().take(&tcp);
     }
     assert!(rest.is_empty(), "the file ends with a complete packet");
     streams

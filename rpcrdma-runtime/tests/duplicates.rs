@@ -84,7 +84,7 @@ impl Counter {
         self.runs.load(Ordering::SeqCst)
     }
 
-    async fn has_run(&self, times: u32) {
+    async fn wait_for_runs(&self, times: u32) {
         let enough = async {
             while self.runs() < times {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -153,7 +153,7 @@ impl Fixture {
         Peer::connect(self.address, Config::default()).await
     }
 
-    async fn no_connection(&self) {
+    async fn wait_until_disconnected(&self) {
         let closed = async {
             while self.stats.snapshot().connected > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -308,7 +308,7 @@ async fn a_call_that_never_waits_runs_on_the_task_of_its_connection() {
         peer.submit(4, GATE, &args(8, 0, 0), 1024);
         tokio::select! {
             event = peer.event() => panic!("{event:?}"),
-            () = fixture.counter.has_run(4) => {}
+            () = fixture.counter.wait_for_runs(4) => {}
         }
         fixture.counter.gate.0.add_permits(1);
         peer.reply(4).await.result.unwrap();
@@ -341,7 +341,7 @@ async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions()
     first.submit(1, GATE, &slow, 1024);
     tokio::select! {
         event = first.event() => panic!("{event:?}"),
-        () = fixture.counter.has_run(1) => drop(first),
+        () = fixture.counter.wait_for_runs(1) => drop(first),
     }
     let mut second = fixture.peer().await;
     let mut third = fixture.peer().await;
@@ -393,7 +393,7 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     };
     tokio::time::timeout(WAIT, closed).await.unwrap();
     drop(malicious);
-    fixture.no_connection().await;
+    fixture.wait_until_disconnected().await;
     let mut next = fixture.peer().await;
     next.submit(1, COUNT, &long, 1024);
     let event = tokio::time::timeout(WAIT, next.event()).await.unwrap();
@@ -522,7 +522,7 @@ async fn call_over_tcp(address: SocketAddr, xid: u32, args: &Args) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn one_cache_for_rdma_and_tcp() {
+async fn servers_over_rdma_and_tcp_can_share_a_cache() {
     let cache = DuplicateCache::default();
     let fixture = Fixture::new(Some(cache.clone())).await;
     let mut services = Services::new();
@@ -582,7 +582,7 @@ async fn a_call_outlives_its_connection_that_made_room_for_another() {
         peer.submit(xid, GATE, &args(4, 0, 0), 1024);
         tokio::select! {
             event = peer.event() => panic!("{event:?}"),
-            () = fixture.counter.has_run(xid) => {}
+            () = fixture.counter.wait_for_runs(xid) => {}
         }
     }
     let [mut first, mut second] = peers;
@@ -611,7 +611,7 @@ async fn a_stopping_server_waits_for_calls_that_outlive_their_connection() {
     peer.submit(1, GATE, &args(4, 0, 0), 1024);
     tokio::select! {
         event = peer.event() => panic!("{event:?}"),
-        () = fixture.counter.has_run(1) => drop(peer),
+        () = fixture.counter.wait_for_runs(1) => drop(peer),
     }
     let Fixture { counter, stop, mut server, .. } = fixture;
     stop.send(()).unwrap();

@@ -201,7 +201,7 @@ async fn all_transports_of_a_server_share_the_connection_limit() {
     timeout(WAIT, server).await.unwrap().unwrap().unwrap();
 }
 
-async fn connected(stats: &ServerStats, connections: u64) {
+async fn wait_for_connections(stats: &ServerStats, connections: u64) {
     let waiting = async {
         while stats.snapshot().connected != connections {
             sleep(Duration::from_millis(2)).await;
@@ -233,12 +233,12 @@ async fn an_idle_connection_is_closed() {
     let busy = pass(&Client::connect(address).await.unwrap());
     wait_for_calls(&gate, 1).await;
     let _idle = Client::connect(address).await.unwrap();
-    connected(&stats, 2).await;
-    connected(&stats, 1).await;
+    wait_for_connections(&stats, 2).await;
+    wait_for_connections(&stats, 1).await;
     assert!(!busy.is_finished());
     gate.open.add_permits(1);
     busy.await.unwrap().unwrap();
-    connected(&stats, 0).await;
+    wait_for_connections(&stats, 0).await;
 }
 
 /// Replies to each call with 16 MiB, more than the buffers of a socket can store.
@@ -370,7 +370,7 @@ async fn connections_that_are_no_longer_admitted_are_closed() {
     wait_for_calls(&gate, 4).await;
     admitted.store(false, Ordering::SeqCst);
     peers.recheck();
-    connected(&stats, 0).await;
+    wait_for_connections(&stats, 0).await;
     for call in calls {
         assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
     }
@@ -402,8 +402,8 @@ async fn connecting_times_out() {
     let listener = TcpListener::from(socket);
     let address = listener.local_addr().unwrap();
     let mut queued = Vec::new();
-    while let Ok(one) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
-        queued.push(one);
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+        queued.push(stream);
         assert!(queued.len() < 100, "the queue never fills");
     }
     let short = Duration::from_millis(100);

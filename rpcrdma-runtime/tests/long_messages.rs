@@ -151,9 +151,9 @@ fn is_turn(target: &CallTarget) -> bool {
 }
 
 /// TURN with a reply bound that exceeds the maximum size of a chunk.
-struct Endless;
+struct Oversized;
 
-impl Procedure for Endless {
+impl Procedure for Oversized {
     type Program = Scan;
     type Args = Image;
     type Res = Image;
@@ -169,7 +169,7 @@ impl Procedure for Endless {
 async fn a_reply_whose_bound_exceeds_every_chunk_fails_with_its_bound() {
     let addresses = serve(Limits::default().max_memory).await;
     let client = Client::connect(addresses[0]).await.unwrap();
-    let error = client.call::<Endless>(&image(1)).await.unwrap_err();
+    let error = client.call::<Oversized>(&image(1)).await.unwrap_err();
     let is_expected = matches!(
         &error,
         CallError::ReplyTooLong { target, bytes: 0x1_4000_0000, max: 0xffff_ffff } if is_turn(target)

@@ -266,7 +266,7 @@ async fn h72_connections_beyond_the_limit_wait() {
     let impatient = ClientOptions { iwarp: short, ..ClientOptions::default() };
     let first = Client::connect(address).await.unwrap();
     let second = Client::connect(address).await.unwrap();
-    assert!(Client::connect_with(address, impatient).await.is_err(), "a third");
+    assert!(Client::connect_with(address, impatient).await.is_err(), "a third connection was accepted");
     assert_eq!(first.call::<EchoSleep>(&1).await.unwrap(), 1);
     drop(second);
     let third = Client::connect(address).await.unwrap();
@@ -298,7 +298,7 @@ async fn r293_a_new_connection_uses_its_own_private_data() {
 }
 
 #[tokio::test]
-async fn data_is_the_chunks_own_memory() {
+async fn long_data_arrives_in_a_write_chunk() {
     let fixture = start_with(config(4096)).await;
     let data = Bytes::from(vec![9; 200_000]);
     let sent = Blob { name: "x".into(), data: data.into(), mark: 1 };

@@ -63,7 +63,7 @@ async fn serve(memory: &MemoryBudget) -> (SocketAddr, SocketAddr) {
     (tcp_address, address)
 }
 
-/// Connects from an address of the loopback network.
+/// Connects from the loopback address 127.0.0.`last`.
 async fn connect(to: SocketAddr, last: u8) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), 0).into()).unwrap();
@@ -88,7 +88,7 @@ async fn wait_until_stable(memory: &MemoryBudget) -> u64 {
     before
 }
 
-async fn is_free(memory: &MemoryBudget) {
+async fn wait_until_free(memory: &MemoryBudget) {
     let freed = async {
         while memory.used() > 0 {
             sleep(Duration::from_millis(5)).await;
@@ -124,7 +124,7 @@ async fn unread_replies_over_tcp_leave_memory_to_others() {
         assert_eq!(reply[4..8], xid.to_be_bytes());
     }
     drop((unread, other, client));
-    is_free(&memory).await;
+    wait_until_free(&memory).await;
 }
 
 /// Many owners each use their full share.
@@ -170,5 +170,5 @@ async fn a_long_call_over_tcp_waits_for_memory() {
     other.write_all(&call(7, Gate::NUMBER, 1)).await.unwrap();
     timeout(WAIT, other.read_exact(&mut [0; 32])).await.unwrap().unwrap();
     drop((started, other));
-    is_free(&memory).await;
+    wait_until_free(&memory).await;
 }

@@ -139,14 +139,14 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
 
     let all = named([("1", 3.0), ("3", 1.0)]);
     // A server does not measure handlers that panic.
-    for (side, calls) in [("client", &all[..]), ("server", &all[..1])] {
-        let name = format!("rpcrdma_{side}_call_duration_seconds program=536870913 version=1 procedure=");
-        assert_eq!(metrics.of(&name), calls, "{side}");
+    for (role, calls) in [("client", &all[..]), ("server", &all[..1])] {
+        let name = format!("rpcrdma_{role}_call_duration_seconds program=536870913 version=1 procedure=");
+        assert_eq!(metrics.of(&name), calls, "{role}");
         let by_rdma = [("read", 15_000.0), ("write", 15_000.0)];
-        assert_eq!(metrics.of(&format!("rpcrdma_{side}_bytes_total kind=rdma_")), named(by_rdma), "{side}");
-        let inline = metrics.of(&format!("rpcrdma_{side}_bytes_total kind="));
+        assert_eq!(metrics.of(&format!("rpcrdma_{role}_bytes_total kind=rdma_")), named(by_rdma), "{role}");
+        let inline = metrics.of(&format!("rpcrdma_{role}_bytes_total kind="));
         assert!(inline.iter().any(|(kind, bytes)| kind == "call_inline" && *bytes > 300.0), "{inline:?}");
-        assert!(!metrics.of(&format!("rpcrdma_{side}_credits")).is_empty(), "{side}");
+        assert!(!metrics.of(&format!("rpcrdma_{role}_credits")).is_empty(), "{role}");
     }
     assert_eq!(metrics.of("rpcrdma_client_failures_total kind="), named([("rejected", 1.0)]));
     assert_eq!(metrics.of("rpcrdma_client_sessions_total kind="), named([("connections", 1.0)]));

@@ -112,7 +112,7 @@ async fn an_unused_connection_closes_and_the_next_call_reconnects() {
     assert_eq!(
         (made.load(Ordering::Relaxed), client.peer()),
         (0, None),
-        "the first call makes the first connection"
+        "the client connected before its first call"
     );
     client.call::<Pass>(&()).await.unwrap();
     assert_eq!((made.load(Ordering::Relaxed), client.peer()), (1, Some(server.address)));

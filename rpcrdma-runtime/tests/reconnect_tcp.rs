@@ -45,7 +45,7 @@ async fn a_killed_and_restarted_server_loses_no_call() {
 }
 
 #[tokio::test]
-async fn calls_at_once_are_limited() {
+async fn outstanding_calls_are_limited() {
     let server = first().await;
     let few = TcpClientOptions { max_outstanding_calls: 2, ..options() };
     let client = TcpClient::connect_with(server.address, few).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_call_that_times_out_fails_alone() {
     assert!(matches!(error, CallError::Timeout(after) if after == Duration::from_millis(50)), "{error}");
     server.gate.open.add_permits(1);
     assert_eq!(timeout(WAIT, other).await.unwrap().unwrap().unwrap(), 0);
-    assert_eq!(server.gate.arrived(), 1, "on the same connection");
+    assert_eq!(server.gate.arrived(), 1, "the other call was retransmitted");
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn an_unused_connection_closes_and_the_next_call_reconnects() {
         assert_eq!(
             timeout(WAIT, socket.read(&mut [0; 1])).await.unwrap().unwrap(),
             0,
-            "closed by the client"
+            "the client has not closed the connection"
         );
     }
 }

@@ -92,7 +92,7 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     for part in [&*call, "MessageLimits::max_transfer", "8388608", r#"[binding.reply."ECHO_BLOB"]"#] {
         assert!(error.contains(part), "no {part}: {error}");
     }
-    let warning = log.warning("call too large: 9437184 bytes in Read chunks, limit 8388608");
+    let warning = log.warning("call too long: 9437184 bytes in Read chunks, limit 8388608");
     assert!(warning.contains("MessageLimits::max_transfer") && warning.contains("127.0.0.1:"), "{warning}");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "1"]);
 
@@ -238,11 +238,9 @@ async fn a_peer_cannot_fill_the_log_with_warnings() {
             .unwrap_err();
     }
     let text = log.text();
-    for what in [
-        "call too large: 10485760 bytes",
-        "9532 bytes for the inline message",
-        "record too long: at least 95",
-    ] {
+    for what in
+        ["call too long: 10485760 bytes", "9532 bytes for the inline message", "record too long: at least 95"]
+    {
         let count = |level| text.lines().filter(|line| line.contains(level) && line.contains(what)).count();
         assert_eq!(count(" WARN "), 1, "{what}");
         // Other events can contain the text as well.
@@ -275,7 +273,7 @@ fn spans_of(log: &Log, procedure: u32, server: SocketAddr) -> [String; 2] {
                 && place.map(|name| attribute(line, name)) == address
         });
         let line = found.next().unwrap_or_else(|| panic!("no span of the {kind}: {text}")).to_owned();
-        assert!(found.next().is_none(), "one span per call: {text}");
+        assert!(found.next().is_none(), "more than one span of the {kind}: {text}");
         line
     };
     let peer = ["network.peer.address", "network.peer.port"];

@@ -26,9 +26,9 @@ fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::J
     let gate = GateServer::new(false);
     let mut services = Services::new();
     services.add(gate.clone());
-    let (_, near, far) = Fabric::pair(FabricConfig { automatic: true, ..FabricConfig::default() });
-    let server = tokio::spawn(serve_connection(far, services, Config::default(), stopping));
-    (Client::over(near, ClientOptions::default()), gate, server)
+    let (_, local, peer) = Fabric::pair(FabricConfig { automatic: true, ..FabricConfig::default() });
+    let server = tokio::spawn(serve_connection(peer, services, Config::default(), stopping));
+    (Client::over(local, ClientOptions::default()), gate, server)
 }
 
 fn call(client: &Client) -> tokio::task::JoinHandle<Result<u32, CallError>> {

@@ -309,8 +309,8 @@ proptest! {
         if let Ok(value) = read::<Compound>(&positioned, 0) {
             // The encoding of the decoded value is as long as the stream with the items reinserted.
             let used: Vec<Item> = placed.into_iter().filter(|item| !item.data.is_empty()).collect();
-            let lengths_hold = used.iter().all(|item| item.data.len() % 4 == 0);
-            if lengths_hold {
+            let are_whole_words = used.iter().all(|item| item.data.len() % 4 == 0);
+            if are_whole_words {
                 let complete = Message { stream: stream.clone(), items: used }.flatten();
                 prop_assert_eq!(to_bytes(&value).unwrap().len(), complete.len());
             }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, Refusal, ReplyRefusal, Segment,
-    TooLarge, WriteChunk, decode_call, decode_reply, encode_version_error,
+    Body, CallTooLong, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, Refusal, ReplyRefusal,
+    Segment, WriteChunk, decode_call, decode_reply, encode_version_error,
 };
 use rpcrdma_sim::fabric::Rng;
 
@@ -157,12 +157,11 @@ fn limits_are_exact() {
     assert!(decode_call(&lists(1, 4), &limits).is_err());
     let read = |length| words(&[7, 1, 32, 0, 1, 4, 1, length, 0, 0, 0, 0, 0]);
     assert!(decode_call(&read(8), &limits).is_ok());
-    let too_large = TooLarge { xid: 7, bytes: 9, max: 8, call: None };
-    assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLarge(too_large));
+    let too_long = CallTooLong { xid: 7, bytes: 9, max: 8, call: None };
+    assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLong(too_long));
 }
 
-/// Tests a valid and an invalid position. Tests the last valid and the first invalid value of the end of a
-/// segment and of the length of a chunk.
+/// Tests a valid and an invalid position, and the boundary values of a segment's end and of a chunk's length.
 #[test]
 fn positions_segments_and_chunks_are_checked_at_their_edge() {
     let at = |length, offset| Segment { handle: 1, length, offset };
@@ -192,7 +191,7 @@ fn the_shortest_header_is_valid_in_both_directions() {
 }
 
 #[test]
-fn a_requester_refuses_what_only_a_call_has() {
+fn a_requester_rejects_invalid_and_obsolete_replies() {
     let limits = MessageLimits::default();
     let with_read = ChunkLists { reads: vec![read(4, 1)], ..ChunkLists::default() };
     let refused = decode_reply(&message(Body::Msg(with_read)).encode(), &limits);
@@ -236,7 +235,7 @@ fn random_headers_are_rejected_or_decoded_without_a_panic() {
             Err(
                 Refusal::Chunk { xid, .. }
                 | Refusal::Version { xid, .. }
-                | Refusal::TooLarge(TooLarge { xid, .. }),
+                | Refusal::TooLong(CallTooLong { xid, .. }),
             ) => refused_for(xid),
             Err(Refusal::Discard(_)) => {}
         }

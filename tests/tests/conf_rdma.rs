@@ -345,7 +345,7 @@ async fn configuration_applies_to_one_connection() {
 
 /// Requirement: R302
 #[tokio::test]
-async fn a_client_without_ord_requests_no_rdma_reads() {
+async fn a_client_sends_no_read_chunks_to_a_server_that_reports_0_reads() {
     let (client, traffic) = configured(4096, 0).await;
     echo(&client, 3000).await.unwrap();
     assert_eq!(traffic.lock().unwrap().read_chunks, 0);
@@ -356,7 +356,7 @@ async fn a_client_without_ord_requests_no_rdma_reads() {
 
 /// Requirement: R302
 #[tokio::test]
-async fn a_server_without_ord_issues_no_rdma_reads() {
+async fn a_server_issues_no_rdma_reads_to_a_client_that_reports_0_reads() {
     let address = serve(conf::server(Flavors::Any), Config::default()).await;
     let client = Client::connect(address).await.unwrap();
     echo(&client, 5000).await.unwrap();

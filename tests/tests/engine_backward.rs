@@ -166,7 +166,7 @@ impl Peers {
         self.settle();
     }
 
-    fn call_back(&mut self, len: usize) {
+    fn serve_backward(&mut self, len: usize) {
         for call in std::mem::take(&mut self.calls[1]) {
             self.callee.reply(call.key, message(rpc(call.xid, 1, len)));
         }
@@ -179,7 +179,7 @@ impl Peers {
         self.caller.submit(call(1));
         self.settle();
         self.serve();
-        self.call_back(40);
+        self.serve_backward(40);
         assert!(self.done.iter().all(|done| matches!(done[..], [(_, Ok(_))])));
         self.done = Default::default();
         self.sent = Default::default();
@@ -215,7 +215,7 @@ fn r210_one_xid_names_a_call_in_each_direction() {
         peers.calls.each_ref().map(|calls| calls.iter().map(|call| call.xid).collect::<Vec<_>>()),
         [vec![77], vec![77]]
     );
-    peers.call_back(60);
+    peers.serve_backward(60);
     assert_eq!(
         peers.done,
         [vec![], vec![(back, Ok(rpc(77, 1, 60)))]],
@@ -249,7 +249,7 @@ fn credits_of_the_two_directions_are_separate_and_may_differ() {
     };
     assert_eq!((credits_of(0, 0), credits_of(1, 1)), (vec![5; 10], vec![5; 10]));
     assert_eq!(credits_of(1, 0), [2, 2]);
-    (0..5).for_each(|_| peers.call_back(40));
+    (0..5).for_each(|_| peers.serve_backward(40));
     assert_eq!(peers.done[1].len(), 10);
 }
 
@@ -259,7 +259,7 @@ fn credits_are_never_zero_backward() {
     let mut peers = Peers::ready(config(3, 0)).warm();
     peers.caller.submit(call(2));
     peers.settle();
-    peers.call_back(40);
+    peers.serve_backward(40);
     assert_eq!((credits(&peers.sent[0][0]), credits(&peers.sent[1][0])), (1, 1));
     assert_eq!(peers.done[1].len(), 1);
 }
@@ -329,7 +329,7 @@ fn receives_suffice_for_both_directions() {
     peers.settle();
     assert_eq!(peers.calls.each_ref().map(Vec::len), [6, 3]);
     assert_eq!(receives(&peers), [11 - 3, 11 - 6], "each call's Receive is posted again with its reply");
-    peers.call_back(40);
+    peers.serve_backward(40);
     peers.serve();
     assert_eq!(peers.done.each_ref().map(Vec::len), [6, 3]);
     assert_eq!((receives(&peers), peers.closed), ([11, 11], 0));
@@ -344,11 +344,11 @@ fn r218_thresholds_depend_on_the_direction_of_the_message() {
     let refused = Err(TransportError::Unsendable(Unsendable::NotInline { bytes: 2052, max: 2048 }));
     assert_eq!(peers.done[1], [(too_long, refused)], "the long call fails before it is sent");
     assert_eq!(peers.sent[1].iter().map(Bytes::len).collect::<Vec<_>>(), [2048]);
-    peers.call_back(1024 - HEADER);
+    peers.serve_backward(1024 - HEADER);
     assert_eq!(peers.done[1][1], (fits, Ok(rpc(1, 1, 1024 - HEADER))));
     let long_reply = peers.caller.submit(call(3));
     peers.settle();
-    peers.call_back(1028 - HEADER);
+    peers.serve_backward(1028 - HEADER);
     assert_eq!(peers.done[1][2], (long_reply, Err(TransportError::Chunk)));
     assert_eq!(peers.caller.credits().outstanding(), 0, "the credit is returned");
     // In the forward direction, the threshold is 1,024 bytes for calls and 2,048 bytes for replies.
@@ -443,8 +443,8 @@ fn an_abandoned_call_keeps_its_credit_until_its_reply() {
     peers.caller.cancel(slow);
     peers.settle();
     assert_eq!((peers.calls[1].len(), peers.closed), (1, 0), "the connection stays open");
-    peers.call_back(40);
-    peers.call_back(40);
+    peers.serve_backward(40);
+    peers.serve_backward(40);
     assert_eq!(peers.done[1], [(next, Ok(rpc(2, 1, 40)))]);
 }
 

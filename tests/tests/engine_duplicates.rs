@@ -261,7 +261,7 @@ fn the_caller_with_the_most_entries_is_evicted() {
 
 /// A running call cannot be evicted, so it counts toward the caller's share from its start.
 #[test]
-fn the_caller_with_the_most_running_calls_waits() {
+fn a_caller_beyond_its_share_of_running_calls_is_uncached() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
     let mut cache = Cache::new(limits());
     cache.answer_to(few, 1, 10);
@@ -409,7 +409,7 @@ fn only_the_first_bytes_and_the_length_are_compared() {
     let same = call_of(Received::unreduced(call.clone()), HERE);
     assert_ne!(same, changed(CallIdentity::PREFIX - 1));
     assert_eq!(same, changed(CallIdentity::PREFIX));
-    // The compared prefixes of the call differ in length by 4 bytes. The lengths are above and below
+    // Each call is compared with a call that is 4 bytes shorter. The lengths are above, at and below
     // `CallIdentity::PREFIX`.
     for len in [call.len() - 4, CallIdentity::PREFIX + 4, CallIdentity::PREFIX - 8] {
         let of = |len| call_of(Received::unreduced(call.slice(..len)), HERE).expect("a call");

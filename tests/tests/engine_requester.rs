@@ -550,7 +550,7 @@ fn r095_r100_unused_segments_and_chunks_may_be_omitted() {
 }
 
 #[test]
-fn h32_repeated_violations_end_reconnection() {
+fn h32_the_eighth_bad_reply_closes_the_connection() {
     let mut peer = Peer::new();
     for xid in 1..=8 {
         assert_eq!(peer.closed, None, "after {} bad replies", xid - 1);

@@ -440,7 +440,7 @@ fn r021_r032_calls_in_progress_do_not_change_the_grant() {
 }
 
 #[test]
-fn r023_a_missing_reply_grants_no_credits() {
+fn r023_replies_and_errors_grant_at_least_one_credit() {
     let peer = || Peer::with(Config { credits: 0, ..Config::default() }, 1, false);
     let mut replying = peer();
     replying.send(msg(ChunkLists::default(), &rpc(40)));

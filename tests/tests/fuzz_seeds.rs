@@ -115,7 +115,7 @@ fn captures_to_explain() {
 }
 
 #[test]
-fn both_sides_of_tcp() {
+fn arbitrary_streams_over_tcp() {
     run_target(peers::tcp, &seeds("tcp"));
 }
 

@@ -1,4 +1,4 @@
-//! Values that rpcgen's C code encoded, of every type of NFSv3 and MOUNT, decode and encode to the same
+//! Vectors that rpcgen's C code encoded, for every type of NFSv3 and MOUNT, decode and encode to the same
 //! bytes.
 //!
 //! `cargo xtask vectors` writes the files; see vectors/README.md.

@@ -113,7 +113,7 @@ fn a_truncated_message_is_rejected_or_has_less_payload() {
             match decode_call(&cut, &MessageLimits::default()) {
                 Ok((header, payload)) => assert_eq!([&header.encode()[..], &payload].concat(), cut),
                 Err(Refusal::Discard(_)) => assert!(cut.len() < 28),
-                Err(Refusal::Chunk { .. } | Refusal::TooLarge(_)) => {}
+                Err(Refusal::Chunk { .. } | Refusal::TooLong(_)) => {}
                 Err(Refusal::Version { .. }) => panic!("unexpected version error"),
             }
         }

@@ -255,7 +255,7 @@ struct RestoreRange(String);
 impl Drop for RestoreRange {
     fn drop(&mut self) {
         if let Err(error) = std::fs::write(RANGE, &self.0) {
-            eprintln!("{RANGE} was {}: {error}", self.0);
+            eprintln!("cannot restore {RANGE} to {:?}: {error}", self.0);
         }
     }
 }

@@ -177,7 +177,7 @@ impl Reading {
         self.connections.push(tracked);
     }
 
-    /// Drops the older half of the connections without iWARP, such as floods of SYNs.
+    /// Drops the older half of the connections without iWARP, such as those of a SYN flood.
     fn make_room(&mut self) {
         if self.is_full {
             return;

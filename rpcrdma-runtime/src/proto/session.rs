@@ -54,7 +54,8 @@ pub enum SessionEvent {
     /// A connection is needed: the owner must call [`Session::handle_connected`] or
     /// [`Session::handle_connect_failed`].
     Connect,
-    /// A call completed. If it has no reply, the connection may still hold memory that the call advertised.
+    /// A call completed. After a call without a reply, the connection may still hold memory that the call
+    /// advertised.
     Done {
         /// The completed call.
         call: CallId,

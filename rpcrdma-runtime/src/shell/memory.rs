@@ -126,7 +126,7 @@ mod tests {
         while let Some(memory) = now(&heavy, 4 << 20).await {
             taken.push(memory);
         }
-        assert_eq!((taken.len(), budget.used()), (20, 80 << 20), "one owner has half");
+        assert_eq!((taken.len(), budget.used()), (20, 80 << 20), "one owner can use half of the budget");
         assert!(now(&same, 4 << 20).await.is_none());
         // Other owners get their share, and the heaviest owner waits.
         let others = [now(&other, 30 << 20).await, now(&account(&budget, 3), 8 << 20).await];

@@ -31,7 +31,7 @@ use crate::proto::rpc::Services;
 use crate::proto::work::{CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
 use crate::wire::private_data::{Negotiated, PrivateData};
-use crate::wire::rdma::TooLarge;
+use crate::wire::rdma::CallTooLong;
 use crate::xdr::Received;
 
 /// A call, and its memory if the call waited for memory.
@@ -141,13 +141,12 @@ impl<C: Connection> RdmaInbound<C> {
     }
 
     fn take_event(&mut self) -> Option<Event<Key>> {
-        if let Some(TooLarge { xid, bytes, max, call }) = self.responder.take_too_large() {
+        if let Some(CallTooLong { xid, bytes, max, call }) = self.responder.take_too_long() {
             let subject = Subject { xid: Some(xid), peer: self.peer, ..call.into() };
             let limit = "MessageLimits::max_transfer, by default at most half of Limits::max_memory";
-            let what = format_args!(
-                "ERR_CHUNK: call too large: {bytes} bytes in Read chunks, limit {max} ({limit})"
-            );
-            self.warnings.log(Kind::CallTooLarge, subject, what);
+            let what =
+                format_args!("ERR_CHUNK: call too long: {bytes} bytes in Read chunks, limit {max} ({limit})");
+            self.warnings.log(Kind::CallTooLong, subject, what);
         }
         while let Some(event) = self.responder.poll_event() {
             match event {
@@ -292,7 +291,7 @@ fn report_no_room(
     if let (Some(NoRoom { place, bytes, max }), Some(info)) = (no_room, info) {
         let subject = Subject { bytes: Some(reply_bytes), ..info.into() };
         let what = format_args!("ERR_CHUNK: {reason}: {bytes} bytes for {place}, limit {max}");
-        warnings.log(Kind::ReplyTooLarge, subject, what);
+        warnings.log(Kind::ReplyTooLong, subject, what);
         spans::record_failure(span, what);
     }
 }

@@ -33,9 +33,9 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// A call's Read chunks exceed the limit.
-    CallTooLarge,
+    CallTooLong,
     /// A reply does not fit into the chunks of its call, or inline.
-    ReplyTooLarge,
+    ReplyTooLong,
     /// A record over TCP exceeds the limit.
     RecordTooLong,
     Panic,
@@ -117,9 +117,9 @@ mod tests {
         // Many owners share the limit of the server.
         let refused = (0..=255).filter(|last| warn(Kind::RefusedPeer, [198, 51, 100, *last])).count();
         assert_eq!(refused, MAX_REFUSED, "peers that may not connect do not suppress other warnings");
-        let given = (0..=255).filter(|last| warn(Kind::CallTooLarge, [192, 0, 2, *last])).count();
+        let given = (0..=255).filter(|last| warn(Kind::CallTooLong, [192, 0, 2, *last])).count();
         assert_eq!(given, MAX_WARNINGS - 3);
-        assert!(!warn(Kind::ReplyTooLarge, [192, 0, 2, 3]));
+        assert!(!warn(Kind::ReplyTooLong, [192, 0, 2, 3]));
         tokio::time::advance(PERIOD).await;
         assert!(warn(Kind::Panic, [192, 0, 2, 1]) && !warn(Kind::Panic, [192, 0, 2, 1]));
     }

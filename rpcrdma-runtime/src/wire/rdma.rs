@@ -12,7 +12,7 @@ mod segment;
 pub use chunk::{ChunkLists, ReadSegment, WriteChunk};
 pub use direction::{Direction, direction};
 pub use header::{
-    Body, ErrorBody, Header, Refusal, ReplyRefusal, TooLarge, VERSION, decode_call, decode_reply,
+    Body, CallTooLong, ErrorBody, Header, Refusal, ReplyRefusal, VERSION, decode_call, decode_reply,
     encode_version_error,
 };
 pub use limits::MessageLimits;

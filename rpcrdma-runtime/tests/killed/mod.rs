@@ -143,7 +143,7 @@ pub async fn kill_twice<T: Transport>(
     for call in calls {
         timeout(WAIT, call).await.unwrap().unwrap().unwrap();
     }
-    assert_eq!(server.gate.arrived(), 20, "each call is retransmitted once");
+    assert_eq!(server.gate.arrived(), 20, "each call arrives once at the last server");
     server
 }
 

@@ -18,7 +18,7 @@ fn positions_count_in_the_unreduced_stream() {
     // second count 4.
     assert_eq!(positions, [56, 72]);
     assert_eq!(message.stream.len(), 40 + 12 + 4 + 4 + 4 + 4);
-    assert_eq!(message.items[0].data.as_ptr(), value.data.as_ptr(), "counted, not copied");
+    assert_eq!(message.items[0].data.as_ptr(), value.data.as_ptr(), "the data was copied");
 }
 
 /// Requirement: R057, R076, R082

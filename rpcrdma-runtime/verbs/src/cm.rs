@@ -140,7 +140,7 @@ impl Event {
         match self.kind {
             event::ADDR_RESOLVED | event::ROUTE_RESOLVED => Kind::Resolved,
             event::ADDR_ERROR | event::ROUTE_ERROR => Kind::Unresolved,
-            event::CONNECT_REQUEST => Kind::VerbsRequest,
+            event::CONNECT_REQUEST => Kind::ConnectRequest,
             event::ESTABLISHED => Kind::Established,
             event::REJECTED => Kind::Rejected,
             event::CONNECT_ERROR | event::UNREACHABLE => Kind::Failed,
@@ -172,7 +172,7 @@ impl Event {
 pub(super) enum Kind {
     Resolved,
     Unresolved,
-    VerbsRequest,
+    ConnectRequest,
     Established,
     Rejected,
     Failed,
@@ -196,8 +196,8 @@ impl NewId {
     /// Moves the id to a new channel.
     pub(super) fn claim(self) -> io::Result<Id> {
         let events = async_fd(Channel::new()?)?;
-        // SAFETY: id and channel are alive. The call blocks until all events of the id are acknowledged,
-        // which they already are.
+        // SAFETY: id and channel are alive. All events of the id are acknowledged, so the call does not
+        // block.
         check(unsafe { ffi::rdma_migrate_id(self.0.as_ptr(), events.get_ref().0.as_ptr()) })?;
         let raw = self.0;
         mem::forget(self);

@@ -59,7 +59,8 @@ enum Blocking {
 
 enum Phase {
     Open,
-    /// The connection manager disconnects after all queued work has completed or `limit` has expired.
+    /// The connection disconnects after all queued work has completed or `limit` has expired. `limit` then
+    /// restarts, and bounds the wait for the peer's response.
     Closing {
         reason: CloseReason,
         disconnected: bool,
@@ -73,7 +74,7 @@ enum Phase {
 
 impl VerbsConnection {
     pub(super) fn new(queue_pair: QueuePair, info: ConnectionInfo, options: VerbsOptions) -> Self {
-        debug!(peer = ?info.peer, device = ?queue_pair.device(), "verbs connection");
+        debug!(peer = ?info.peer, device = ?queue_pair.device(), "verbs connection established");
         let (regions, ready) = (BTreeMap::new(), VecDeque::new());
         let (queue_pair, phase) = (Some(queue_pair), Phase::Open);
         VerbsConnection {
@@ -93,7 +94,7 @@ impl VerbsConnection {
 
     fn connection_lost(&mut self, reason: CloseReason) {
         if !matches!(self.phase, Phase::Lost(_) | Phase::Closed) {
-            trace!(%reason, "lost");
+            trace!(%reason, "connection lost");
             // A local close takes precedence over the errors of the work that it cancels.
             let reason = match mem::replace(&mut self.phase, Phase::Closed) {
                 Phase::Closing { reason: local, .. } => local,
@@ -163,7 +164,7 @@ impl VerbsConnection {
         if can_post && self.queue_pair.as_mut().is_some_and(|queue_pair| queue_pair.unbind(token, handle)) {
             self.take_fenced();
         } else {
-            debug!(handle, "unknown handle, or the connection is closing");
+            debug!(handle, "not invalidated: unknown handle, or the connection is closing");
         }
     }
 
@@ -264,7 +265,7 @@ impl VerbsConnection {
                 return true;
             }
         };
-        trace!(event = event.name(), "connection manager");
+        trace!(event = event.name(), "connection manager event");
         match event.kind() {
             Kind::Disconnected => self.disconnected(),
             Kind::DeviceRemoved => {

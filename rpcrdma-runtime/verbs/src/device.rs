@@ -27,7 +27,7 @@ pub struct Device {
     pub ord: u32,
     /// Maximum number of work requests in a queue.
     pub work: u32,
-    /// The size of the largest memory region, in bytes.
+    /// The size of the largest memory region, in octets.
     pub region: u64,
     /// Whether the device supports type 2 memory windows. See [`MemoryWindows`](super::MemoryWindows).
     pub windows: bool,
@@ -40,7 +40,7 @@ pub struct Port {
     pub number: u8,
     /// Whether the port is up.
     pub active: bool,
-    /// The maximum length of a message, in bytes.
+    /// The maximum length of a message, in octets.
     pub message: u32,
     /// The GIDs, without unused table entries.
     pub gids: Vec<Ipv6Addr>,

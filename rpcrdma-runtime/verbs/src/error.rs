@@ -28,7 +28,7 @@ pub enum VerbsError {
         after: Duration,
     },
     /// The peer did not respond, or the handshake failed.
-    #[error("connecting failed: {event} ({source})")]
+    #[error("the connection could not be established: {event} ({source})")]
     Failed {
         /// The connection manager's name for the event.
         event: String,

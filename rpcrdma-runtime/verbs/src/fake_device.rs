@@ -205,7 +205,7 @@ impl Device {
             ("ids", self.ids.len()),
             ("event channels", self.event_queues.len()),
             ("events", self.delivered.len()),
-            ("lists of devices", self.lists.len()),
+            ("device lists", self.lists.len()),
         ];
         counts.into_iter().filter(|(_, count)| *count > 0).collect()
     }

@@ -124,7 +124,7 @@ pub(super) struct Registered<M: Pinned> {
 unsafe impl<M: Pinned> Send for Registered<M> {}
 
 impl<M: Pinned> Registered<M> {
-    /// Registers memory. The error returns the memory.
+    /// Registers memory. The error contains the memory.
     pub(super) fn new(domain: &Arc<Domain>, mut memory: M, access: Access) -> Result<Self, (M, io::Error)> {
         let (at, len) = memory.span();
         let flags = c_int::try_from(access.0).unwrap_or(0);

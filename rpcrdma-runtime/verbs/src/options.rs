@@ -38,7 +38,8 @@ pub struct VerbsOptions {
     /// least the first credit grant, because a message without a posted Receive may close the connection.
     /// Connectors and acceptors raise the number accordingly.
     pub receives: u32,
-    /// The maximum number of posted Receives (default 1,024). The device may impose a lower limit.
+    /// The maximum number of posted Receives (default 1,024), at least [`VerbsOptions::receives`]. The device
+    /// may impose a lower limit.
     pub max_receives: u32,
     /// The maximum number of posted Sends, RDMA Reads and RDMA Writes (default 256). The device may impose a
     /// lower limit. Further work is queued.
@@ -77,13 +78,13 @@ pub struct VerbsOptions {
     pub receiver_not_ready_retries: u8,
     /// The time without a completion after which a connection checks that its peer is alive (default 60 s).
     /// `None` disables the checks, and a dead peer is then detected only while posted work is incomplete. A
-    /// check is an empty RDMA Write, which fails when the device stops retransmitting
-    /// ([`VerbsOptions::retries`]), or on iWARP when the device's TCP does.
+    /// check is an empty RDMA Write. It fails once the device ([`VerbsOptions::retries`]), or on iWARP its
+    /// TCP, stops retransmitting.
     ///
     /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. On
     /// InfiniBand and RoCE, the retransmissions take `retries + 1` times the acknowledgment timeout that the
     /// kernel derives from the path. On RoCE, they usually take less than 20 s in total. On siw,
-    /// `net.ipv4.tcp_retries2` applies, by default about 16 minutes.
+    /// `net.ipv4.tcp_retries2` applies, by default about 15 minutes.
     pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,

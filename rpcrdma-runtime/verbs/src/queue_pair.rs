@@ -27,7 +27,7 @@ use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG,
 use super::options::Capacity;
 use super::pace::Load;
 use super::read_buffers::Owner;
-use super::request::{Done, Local, Posted, Registration, Transfer, VerbsRequest, Work, request, set_remote};
+use super::request::{Done, Local, Posted, Registration, Transfer, Work, WorkRequest, request, set_remote};
 use super::slots::Slots;
 use super::windows::Windows;
 
@@ -249,7 +249,7 @@ impl QueuePair {
     /// Posts queued work as one batch, up to the capacity of the send queue. While another thread registers
     /// memory for a transfer, this transfer and later work continue only if `cx` is `Some`.
     pub(super) fn flush(&mut self, mut cx: Option<&mut Context<'_>>) -> io::Result<()> {
-        let mut batch: Vec<VerbsRequest> = Vec::new();
+        let mut batch: Vec<WorkRequest> = Vec::new();
         while self.is_registered(cx.as_deref_mut())?
             && self.posted.len() + batch.len() < self.max_sends
             && let Some(work) = self.queued.pop_front()
@@ -322,7 +322,7 @@ impl QueuePair {
 
     /// Prepares a request. Returns `None` if the work needs no request, or if another thread must first
     /// register the memory.
-    fn prepare(&mut self, work: Work) -> io::Result<Option<VerbsRequest>> {
+    fn prepare(&mut self, work: Work) -> io::Result<Option<WorkRequest>> {
         Ok(Some(match work {
             Work::Send { token, message, invalidate } => {
                 let mut request = self.gather(&message, Done::Sent(token))?;
@@ -360,25 +360,25 @@ impl QueuePair {
                 if !self.windows.as_mut().is_some_and(|windows| windows.bind(handle, &mut raw)) {
                     return Ok(None);
                 }
-                VerbsRequest::without_data(raw, Done::Bound)
+                WorkRequest::without_data(raw, Done::Bound)
             }
             Work::Unbind { token, handle } => {
                 let mut raw = request();
                 if !self.windows.as_mut().is_some_and(|windows| windows.unbind(token, handle, &mut raw)) {
                     return Ok(None);
                 }
-                VerbsRequest::without_data(raw, Done::Unbound(handle))
+                WorkRequest::without_data(raw, Done::Unbound(handle))
             }
             Work::Probe => {
                 let mut raw = request();
                 raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
-                VerbsRequest::without_data(raw, Done::Probed)
+                WorkRequest::without_data(raw, Done::Probed)
             }
             Work::Rest { transfer, at } => self.part(transfer, at)?,
         }))
     }
 
-    fn read(&mut self, token: Token, remote: Segment, part: RegionPart) -> io::Result<Option<VerbsRequest>> {
+    fn read(&mut self, token: Token, remote: Segment, part: RegionPart) -> io::Result<Option<WorkRequest>> {
         let len = usize::try_from(part.total).map_err(io::Error::other)?;
         let is_complete = part.total == u64::from(remote.length);
         if is_complete && len <= MAX_COPIED && !self.device.iwarp {
@@ -386,7 +386,7 @@ impl QueuePair {
         }
         // Without gaps, the peer overwrites all earlier content of the region.
         if part.offset != 0 && part.offset != self.sink_end {
-            return Err(io::Error::other("an RDMA Read does not continue its region"));
+            return Err(io::Error::other("an RDMA Read does not start where the previous one ended"));
         }
         self.sink_end = part.offset + u64::from(remote.length);
         let next = self.first_sink + self.sinks.len() as u64;
@@ -412,7 +412,7 @@ impl QueuePair {
 
     /// Prepares a short RDMA Read into a slot. Except on iWARP, the sink's handle is not sent to the peer, so
     /// the slot can stay registered.
-    fn fetch(&mut self, token: Token, source: &Segment, len: usize) -> io::Result<VerbsRequest> {
+    fn fetch(&mut self, token: Token, source: &Segment, len: usize) -> io::Result<WorkRequest> {
         let slot = self.copy_slots.take(&self.domain)?;
         let sges = if len > 0 { vec![self.copy_slots.sge(slot, 0, len)?] } else { Vec::new() };
         let mut raw = request();
@@ -420,7 +420,7 @@ impl QueuePair {
         set_remote(&mut raw, source, 0);
         let done = Done::Fetched { token, slot, len };
         let posted = Posted { done, octets: 0, unsignaled: false, slot: Some(slot), regions: Vec::new() };
-        Ok(VerbsRequest { raw, sges, posted, inline: None })
+        Ok(WorkRequest { raw, sges, posted, inline: None })
     }
 
     /// Registers the memory of a transfer and prepares its first request. For long transfers, starts the
@@ -429,7 +429,7 @@ impl QueuePair {
         &mut self,
         len: usize,
         register: impl FnOnce() -> io::Result<Registration> + Send + 'static,
-    ) -> io::Result<Option<VerbsRequest>> {
+    ) -> io::Result<Option<WorkRequest>> {
         if len >= LONG && Handle::try_current().is_ok() {
             self.registering = Some(blocking::spawn(register)?);
             return Ok(None);
@@ -441,7 +441,7 @@ impl QueuePair {
 
     /// Prepares the request for the part of a transfer at offset `at`. A part fits into one message of the
     /// port.
-    fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<VerbsRequest> {
+    fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<WorkRequest> {
         let (address, total, key, opcode) = match &transfer.local {
             Local::Source(_, region) => {
                 (region.address(), region.len(), region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_WRITE)
@@ -470,12 +470,12 @@ impl QueuePair {
             Done::Transferred(transfer)
         };
         let posted = Posted { done, octets: 0, unsignaled, slot: None, regions: Vec::new() };
-        Ok(VerbsRequest { raw, sges, posted, inline: None })
+        Ok(WorkRequest { raw, sges, posted, inline: None })
     }
 
     /// Prepares a request for the parts of a message. Short parts are copied into a slot; long parts are
     /// registered. If the message needs too many elements, the whole message is copied.
-    fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<VerbsRequest> {
+    fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<WorkRequest> {
         let total: usize = message.iter().map(Bytes::len).sum();
         let slot = self.copy_slots.take(&self.domain)?;
         let mut posted = Posted { done, octets: 0, unsignaled: false, slot: Some(slot), regions: Vec::new() };
@@ -508,7 +508,7 @@ impl QueuePair {
             posted.regions = vec![region];
         }
         let inline = if total <= self.max_inline { posted.slot.take() } else { None };
-        Ok(VerbsRequest { raw: request(), sges, posted, inline })
+        Ok(WorkRequest { raw: request(), sges, posted, inline })
     }
 
     /// Handles one batch of completions. Returns false if the batch is empty.
@@ -543,7 +543,7 @@ impl QueuePair {
         let failed = |error: io::Error| CloseReason::Io(error.to_string());
         let invalidated = self.invalidated(completion)?;
         if completion.opcode() != ibv_wc_opcode::IBV_WC_RECV {
-            return Err(CloseReason::Violation("an RDMA Write consumed a Receive".into()));
+            return Err(CloseReason::Violation("an RDMA Write with Immediate consumed a Receive".into()));
         }
         let slot = usize::try_from(slot).map_err(|error| failed(io::Error::other(error)))?;
         // SAFETY: the Receive is complete, so the device no longer uses its slot.

@@ -95,7 +95,7 @@ pub(super) enum Done {
     Unbound(u32),
 }
 
-pub(super) struct VerbsRequest {
+pub(super) struct WorkRequest {
     pub(super) raw: ib::ibv_send_wr,
     pub(super) sges: Vec<ib::ibv_sge>,
     pub(super) posted: Posted,
@@ -103,10 +103,10 @@ pub(super) struct VerbsRequest {
     pub(super) inline: Option<usize>,
 }
 
-impl VerbsRequest {
+impl WorkRequest {
     pub(super) fn without_data(raw: ib::ibv_send_wr, done: Done) -> Self {
         let posted = Posted { done, octets: 0, unsignaled: true, slot: None, regions: Vec::new() };
-        VerbsRequest { raw, sges: Vec::new(), posted, inline: None }
+        WorkRequest { raw, sges: Vec::new(), posted, inline: None }
     }
 }
 

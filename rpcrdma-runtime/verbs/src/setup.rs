@@ -272,7 +272,7 @@ impl VerbsListener {
             };
             let event = id.event().await?;
             match (event.kind(), event.request) {
-                (Kind::VerbsRequest, Some(request)) => {
+                (Kind::ConnectRequest, Some(request)) => {
                     let claimed = request.claim().map(|id| (id.peer_addr(), Arc::new(id)));
                     let (peer, id) = match claimed {
                         Ok((Some(peer), id)) => (peer, id),
@@ -382,8 +382,8 @@ impl VerbsRequest {
                 ord: local.ord.min(peer_ird),
                 ..local
             };
-            id.accept(private_data, depths).map_err(VerbsError::io("accepting"))?;
-            let event = id.event().await.map_err(VerbsError::io("accepting"))?;
+            id.accept(private_data, depths).map_err(VerbsError::io("accepting the connection"))?;
+            let event = id.event().await.map_err(VerbsError::io("accepting the connection"))?;
             match event.kind() {
                 Kind::Established => {
                     Ok(established(queue_pair, peer_private_data, depths, peer_ird, &options))
@@ -391,7 +391,7 @@ impl VerbsRequest {
                 _ => Err(failed(event)),
             }
         };
-        with_timeout(options.connect_timeout, "accepting", accepting).await
+        with_timeout(options.connect_timeout, "accepting the connection", accepting).await
     }
 
     /// Raises the number of initial Receives to at least `receives`.
@@ -406,6 +406,6 @@ impl VerbsRequest {
     /// refused nevertheless.
     pub async fn reject(self, private_data: &[u8]) -> Result<(), VerbsError> {
         check_length(private_data)?;
-        self.id.reject(private_data).map_err(VerbsError::io("refusing"))
+        self.id.reject(private_data).map_err(VerbsError::io("refusing the connection"))
     }
 }

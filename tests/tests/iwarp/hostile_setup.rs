@@ -103,13 +103,13 @@ async fn h04_unsupported_revisions_are_rejected_or_closed() {
 
 /// Requirement: R342, R451, R461, R468, R702, R721
 #[tokio::test]
-async fn h06_h07_h09_invalid_read_requests() {
+async fn h06_h07_h09_invalid_requests_are_rejected_or_closed() {
     for (octets, rejected) in [
         (request(0x50, 2, 3, &[0, 1, 0]), false), // enhanced, but too short for the depths
         (request(0x50, 2, 65_535, &[0; 600]), false), // too much private data
         (request(0x50, 2, 513, &[0; 513]), false),
         (good_request(0, 16), true),         // serves no RDMA Reads
-        (good_request(0x8000 | 1, 0), true), // peer-to-peer without a kind of first message
+        (good_request(0x8000 | 1, 0), true), // peer-to-peer without a type of RTR message
     ] {
         let (raw, outcome) = ask(&octets, IwarpOptions::default()).await;
         assert!(outcome.is_err(), "{octets:?}");
@@ -134,8 +134,8 @@ async fn h09_depths_are_clamped() {
     }
 }
 
-/// At most 128 Read Requests are served at once, even if the options allow more or no depth is negotiated. A
-/// peer announces the depth that it enforces.
+/// At most 128 RDMA Reads are outstanding, even if the options allow more or no depth is negotiated. A peer
+/// announces the depth that it enforces.
 ///
 /// Requirement: R661, R662
 #[tokio::test]

@@ -193,7 +193,7 @@ const RULES: &[Case] = &[
         |met| read_request(2, met.source.handle, met.source.offset, 1),
         Code::MSN_RANGE,
     ),
-    Case("H55 offset, from the start", |_| untagged(SEND, true, 0, (0, 1, 4), b"x"), Code::INVALID_OFFSET),
+    Case("H55 offset of a first segment", |_| untagged(SEND, true, 0, (0, 1, 4), b"x"), Code::INVALID_OFFSET),
     Case(
         "H55 offset, overlapping",
         |_| {
@@ -333,7 +333,7 @@ async fn h48_empty_reads_and_writes_need_no_memory() {
     }
 }
 
-/// The local peer requests 8 octets, and the peer sends a wrong response.
+/// The connection under test requests 8 octets, and the peer sends a wrong response.
 ///
 /// Requirement: R521
 #[tokio::test]
@@ -452,7 +452,7 @@ async fn h60_a_disconnect_within_an_fpdu_closes_the_connection() {
         let Ended { before, reason, returned } = until_closed(&mut met.end).await;
         assert!(before.is_empty());
         assert!(matches!(reason, CloseReason::Peer | CloseReason::Io(_)), "{reason:?}");
-        assert_untouched(&returned, "left");
+        assert_untouched(&returned, "a disconnect");
     }
 }
 

@@ -214,7 +214,7 @@ async fn a_context_that_the_server_dropped_is_recreated() {
 }
 
 #[tokio::test]
-async fn an_expired_context_is_a_context_problem() {
+async fn calls_fail_while_the_servers_contexts_are_expired() {
     let mechanism = TestMechanism::new("server");
     let gss = GssServer::new(mechanism.clone());
     let mut services = Services::new();

@@ -68,7 +68,7 @@ struct Step {
     stop: bool,
 }
 
-/// How a scenario expects a call to be sent. Absent fields are not checked.
+/// The traffic that a scenario expects of a call. Absent fields are not checked.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
@@ -127,7 +127,7 @@ impl Scenario {
     }
 }
 
-/// How each call of a run was sent, in the order of the steps.
+/// The traffic of each call of a run, in the order of the steps.
 pub(crate) type Seen = Vec<Traffic>;
 
 async fn run<P: Provider>(scenario: &Scenario) -> Seen {

@@ -28,7 +28,7 @@ impl Link {
     /// Limits that a message within the inline threshold can exceed.
     pub(crate) const LIMITS: Limits = Limits { max_write_chunks: 16, max_segments: 24 };
 
-    /// Returns settings with few credits, so that a Receive that is not posted again is soon missing.
+    /// Returns settings with few credits, so that a case fails if a Receive is not posted again.
     pub(crate) fn of_table() -> Self {
         let private_data = PrivateData::new(false, INLINE, INLINE);
         let Limits { max_write_chunks, max_segments } = Link::LIMITS;

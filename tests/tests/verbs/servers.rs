@@ -79,7 +79,9 @@ fn windows() -> VerbsOptions {
     VerbsOptions { windows: MemoryWindows::Always, ..VerbsOptions::default() }
 }
 
-/// Each call has one chunk, and the server invalidates its handle. Client and server count the invalidations.
+/// Each call has one chunk, and the server invalidates the chunk's handle. Client and server count the
+/// invalidations.
+///
 /// Requirement: R286
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_invalidates_the_windows_of_calls() {

@@ -93,8 +93,8 @@ struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
 
-/// Defines a cycle of types, each with an optional box of the next. The second-to-last type has the field, if
-/// given.
+/// Defines a cycle of types, each with an optional box of the next. If a field is given, the second-to-last
+/// type has this field.
 macro_rules! cycle {
     ($module:ident of $($field:ty)? : $first:ident $($name:ident)*) => {
         mod $module {

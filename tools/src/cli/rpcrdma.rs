@@ -21,7 +21,7 @@ pub enum RpcrdmaCommand {
     Explain(Explain),
     /// List the RDMA devices of this machine, and the providers that `auto` selects for addresses
     Info {
-        /// HOST:PORT
+        /// Addresses of servers, as HOST:PORT
         addresses: Vec<String>,
     },
 }

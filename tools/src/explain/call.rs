@@ -43,8 +43,9 @@ pub struct Call {
     pub xid: u32,
     /// Program, version and procedure, if the RPC header could be decoded.
     pub procedure: Option<CalledProcedure>,
-    /// The abbreviated arguments or a decoding error. `None` if the call has no arguments, the procedure is
-    /// unknown, the credential is not AUTH_NONE or AUTH_SYS, or the stored data would exceed a limit.
+    /// The abbreviated arguments or a decoding error. `None` if the call has no arguments or the procedure is
+    /// unknown. Also `None` if the credential is not AUTH_NONE or AUTH_SYS, or the stored data would exceed a
+    /// limit.
     pub arguments: Option<String>,
     /// The length of the Send, in bytes.
     pub len: usize,
@@ -166,8 +167,8 @@ pub struct Operation {
 }
 
 impl Call {
-    /// Returns the chunk that contains an address and the offset in that chunk, if any. Considers only the
-    /// last segment that starts at or before the address.
+    /// Returns the chunk that contains an address, and the offset of the address in the chunk, if any.
+    /// Considers only the last segment that starts at or before the address.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));

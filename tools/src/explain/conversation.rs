@@ -7,7 +7,7 @@ use rpcrdma_runtime::wire::iwarp::mpa::NOT_NEGOTIATED;
 use rpcrdma_runtime::wire::iwarp::{FrameHeader, FrameKind, ReadDepths, ReadRequest};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal, TooLarge,
+    Body, CallTooLong, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal,
     decode_call, decode_reply, direction,
 };
 use rpcrdma_runtime::wire::rpc::{ReplyError, decode_reply as decode_rpc_reply};
@@ -379,7 +379,7 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
     let mut text = format!("MPA {kind}, revision {}, {crc}{markers}", header.revision);
     if let Some(depths) = depths {
         let depth = |value: u16| match value {
-            NOT_NEGOTIATED => "open".to_owned(),
+            NOT_NEGOTIATED => "not negotiated".to_owned(),
             value => value.to_string(),
         };
         text += &format!(", IRD {}, ORD {}", depth(depths.ird), depth(depths.ord));
@@ -403,7 +403,7 @@ fn refused(refusal: Refusal) -> String {
         Refusal::Discard(why) => why.to_owned(),
         Refusal::Version { version, .. } => format!("version {version} of RPC-over-RDMA"),
         Refusal::Chunk { why, .. } => why,
-        Refusal::TooLarge(TooLarge { bytes, max, .. }) => {
+        Refusal::TooLong(CallTooLong { bytes, max, .. }) => {
             format!("{bytes} bytes in Read chunks, limit {max}")
         }
     }
@@ -434,7 +434,7 @@ mod tests {
     use super::{Conversation, MAX_NOTES};
 
     #[test]
-    fn excess_findings_are_counted_but_not_stored() {
+    fn excess_notes_are_counted_but_not_stored() {
         let mut conversation = Conversation::default();
         for time in 0..MAX_NOTES + 50 {
             conversation.note(None, time as u64, "a frame of nothing", time % 2 == 0);

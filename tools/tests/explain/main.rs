@@ -147,7 +147,7 @@ fn text(trace: &Trace, selection: Selection) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Replaces the parts of the text that vary between runs: times, handles, XIDs and ports.
+/// Replaces the parts of the text that vary between runs, such as times, handles, XIDs and ports.
 fn redacted(trace: &Trace) -> String {
     let mut text = text(trace, Selection::default());
     for connection in &trace.connections {
@@ -185,7 +185,7 @@ fn redacted_word(word: &str) -> String {
     match bare {
         _ if is_time => format!("T{rest}"),
         _ if bare.starts_with("0x") => format!("0x{rest}"),
-        // The number of the in-memory file system varies between runs.
+        // The `fsid` of the in-memory export varies between runs.
         _ if bare.len() > 8 && bare.bytes().all(|byte| byte.is_ascii_digit()) => format!("N{rest}"),
         _ => word.to_owned(),
     }

@@ -61,7 +61,7 @@ pub enum TransportError {
 pub enum Unsendable {
     /// The header with the chunk lists exceeds the inline threshold.
     #[error(
-        "the header with the chunk lists has {bytes} bytes, limit {max} (the negotiated inline threshold: raise Config::private_data on both peers, or Config::max_segment)"
+        "the header with the chunk lists is too long: {bytes} bytes, limit {max} (the negotiated inline threshold); raise Config::private_data on both peers, or Config::max_segment"
     )]
     Header {
         /// The size of the header in bytes.
@@ -71,7 +71,7 @@ pub enum Unsendable {
     },
     /// The chunks have more segments than the local limit allows.
     #[error(
-        "the chunks have {segments} segments, limit {max} (MessageLimits::max_segments; or raise Config::max_segment)"
+        "too many segments: {segments}, limit {max} (MessageLimits::max_segments); raise Config::max_segment or the limit"
     )]
     Segments {
         /// The number of segments.
@@ -80,7 +80,7 @@ pub enum Unsendable {
         max: u64,
     },
     /// The call offers more Write chunks than the local limit allows.
-    #[error("the call offers {chunks} Write chunks, limit {max} (MessageLimits::max_write_chunks)")]
+    #[error("too many Write chunks: {chunks}, limit {max} (MessageLimits::max_write_chunks)")]
     WriteChunks {
         /// The number of Write chunks.
         chunks: usize,
@@ -90,7 +90,7 @@ pub enum Unsendable {
     /// The call does not fit inline and must not have Read chunks, because it is a backward call or the
     /// responder does not support RDMA Reads.
     #[error(
-        "the message has {bytes} bytes and cannot have Read chunks, limit {max} (the negotiated inline threshold, Config::private_data of both peers)"
+        "the message does not fit inline and must not have Read chunks: {bytes} bytes, limit {max} (the negotiated inline threshold); raise Config::private_data on both peers"
     )]
     NotInline {
         /// The size of the message in bytes, including its transport header.
@@ -99,7 +99,7 @@ pub enum Unsendable {
         max: u32,
     },
     /// The message exceeds the maximum size of a record in RPC over TCP.
-    #[error("the message has {0} bytes, and a record must be shorter than 2 GiB")]
+    #[error("the message is too long for a record: {0} bytes, limit 2147483647")]
     Record(u64),
     /// Another unanswered call has the same XID.
     #[error("another unanswered call has the same XID")]

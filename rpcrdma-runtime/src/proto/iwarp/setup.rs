@@ -44,7 +44,7 @@ pub struct Agreed {
 #[non_exhaustive]
 pub enum SetupError {
     /// The peer uses MPA revision 0.
-    #[error("MPA revision {0} is too old")]
+    #[error("unsupported MPA revision: {0}")]
     Revision(u8),
     /// The peer serves no RDMA Reads, so no Read chunk can be fetched.
     #[error("the peer serves no RDMA Reads (its IRD is 0)")]
@@ -61,7 +61,7 @@ pub enum SetupError {
     #[error("no common ready-to-receive message")]
     NoReadyMessage,
     /// The local private data is too long.
-    #[error("the private data is too long: {0} octets")]
+    #[error("too much private data: {0} octets (limit 196, or 200 without IRD and ORD)")]
     PrivateData(usize),
 }
 

@@ -98,10 +98,10 @@ impl Stream {
             Action::Abandon { handle } => self.regions.abandon(handle),
             Action::Read { token, source, part } => {
                 if self.config.ord == 0 {
-                    return self.reject_work("the peer does not accept RDMA Reads on this connection");
+                    return self.reject_work("an RDMA Read on a connection with an ORD of 0");
                 }
                 if source.offset.checked_add(u64::from(source.length)).is_none() {
-                    return self.reject_work("the end of the memory to read exceeds 64 bits");
+                    return self.reject_work("the source of an RDMA Read wraps around the end of memory");
                 }
                 self.outbound.push(Work::Read { token, source, part });
             }
@@ -279,7 +279,7 @@ impl Stream {
 
     fn begin_read(&mut self, token: Token, source: Segment, part: RegionPart) {
         let Some((sink_stag, sink_offset)) = self.regions.new_handle() else {
-            return self.reject_work("an RDMA Read has no handle: no random numbers, or no unused handle");
+            return self.reject_work("no handle for an RDMA Read: no random numbers, or no unused handle");
         };
         let length = source.length;
         let request = ReadRequest {
@@ -306,7 +306,7 @@ impl Stream {
     /// Ends the stream with a Terminate because of a local error (RFC 5040 section 7.1).
     fn reject_work(&mut self, what: &str) {
         let terminate = Terminate { code: Code::LOCAL_CATASTROPHIC, segment: None, read_request: None };
-        let reason = CloseReason::Io(format!("invalid local work: {what}"));
+        let reason = CloseReason::Io(format!("local error: {what}"));
         self.end_now(Some(terminate), reason);
     }
 

@@ -75,8 +75,8 @@ impl Pair {
         let budget = 1 + self.random.below(3000);
         let len = self.streams[from].poll_transmit(budget, &mut pieces);
         let octets: Vec<u8> = pieces.iter().flatten().copied().collect();
-        assert_eq!(octets.len(), len, "the returned length is correct");
-        assert_eq!(len % 4, 0, "only complete FPDUs");
+        assert_eq!(octets.len(), len, "the returned length is wrong");
+        assert_eq!(len % 4, 0, "an FPDU is incomplete");
         let mut rest = &octets[..];
         while !rest.is_empty() {
             let at = 1 + self.random.below(rest.len().min(900));

@@ -6,13 +6,13 @@ use crate::wire::private_data::{DEFAULT_INLINE, MAX_INLINE};
 pub(crate) const fn binding<P: Binding>() {
     assert!(
         !matches!(P::PORT, Some(0)),
-        "`Binding::PORT` is 0, to which no client can connect: write `None`"
+        "`Binding::PORT` is 0, but no client can connect to port 0: write `None`"
     );
     let mut netids = P::NETIDS;
     while let [netid, others @ ..] = netids {
         assert!(
             matches!(netid.as_bytes(), b"rdma" | b"rdma6"),
-            "`Binding::NETIDS` has an unknown netid: those of RPC-over-RDMA are `rdma` and `rdma6`"
+            "`Binding::NETIDS` has an unknown netid: write `rdma` or `rdma6`"
         );
         netids = others;
     }

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_of_refusals() {
+    fn refusals_are_summed() {
         let refusals = Refusals { discarded: 1, version: 2, unanswered: 4, ..Refusals::default() };
         assert_eq!(refusals.sum(), 7);
     }

@@ -38,6 +38,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
     /// Records that RDMA Reads or Writes of one of these calls may have ended a connection of this owner.
     /// `now` is a monotonic time since an arbitrary moment.
     pub fn add_suspects(&mut self, owner: &K, xids: &[u32], now: Duration) {
+        self.evict(now);
         let alone = xids.len() == 1;
         for xid in xids {
             let again = self.suspects.contains_key(&(owner.clone(), *xid));
@@ -97,6 +98,16 @@ mod tests {
     use super::*;
 
     const NOW: Duration = Duration::from_secs(1000);
+
+    #[test]
+    fn a_suspicion_expires() {
+        for (after, certain) in [(LIFETIME - Duration::from_nanos(1), &[7, 8][..]), (LIFETIME, &[])] {
+            let mut calls = FatalCalls::new();
+            calls.add_suspects(&'a', &[7, 8], NOW);
+            calls.add_suspects(&'a', &[7, 8], NOW + after);
+            assert_eq!(calls.take(&'a', NOW + after), certain.iter().copied().collect());
+        }
+    }
 
     #[test]
     fn a_single_suspect_is_rejected_at_once_and_one_of_several_the_second_time() {

@@ -57,7 +57,7 @@ impl Fetch {
         let long = chunks.first().filter(|chunk| chunk.position == 0).map(Chunk::len);
         let stream = match (&payload, long) {
             (Some(payload), None) => payload.len() as u64,
-            (Some(_), Some(_)) => return Err("a Position-Zero Read chunk with an inline stream"),
+            (Some(_), Some(_)) => return Err("RDMA_MSG with a Position-Zero Read chunk"),
             (None, Some(len)) => len,
             (None, None) => return Err("RDMA_NOMSG without a Position-Zero Read chunk"),
         };

@@ -54,6 +54,7 @@ fn split(Token(token): Token) -> Option<(u32, usize)> {
 
 /// The number of invalid replies after which the requester closes the connection.
 const MAX_BAD_REPLIES: u32 = 8;
+const NO_CALL: &str = "no outstanding call has this XID";
 
 /// The requester of one connection.
 #[derive(Debug)]
@@ -475,7 +476,7 @@ impl Requester {
                 let xid = header.xid;
                 let waiting = |call: &&CallState| matches!(call.phase, Phase::Sent);
                 let call = self.calls.get(xid).filter(waiting);
-                let Some(call) = call else { return self.discard("no call matches", invalidated) };
+                let Some(call) = call else { return self.discard(NO_CALL, invalidated) };
                 let outcome = call.outcome(header.body, payload);
                 // The grant of an invalid reply is ignored: only one call may be outstanding until the first
                 // valid reply (RFC 8166 section 3.3.3). The content of a Reply chunk is checked later.
@@ -490,16 +491,17 @@ impl Requester {
                 return self.discard("a call in the backward direction", invalidated);
             }
         };
-        let unknown = "no call matches";
-        let Some(call) = self.calls.get_mut(xid) else { return self.discard(unknown, invalidated) };
+        let Some(call) = self.calls.get_mut(xid) else { return self.discard(NO_CALL, invalidated) };
         if !matches!(call.phase, Phase::Sent) {
-            return self.discard(unknown, invalidated);
+            return self.discard(NO_CALL, invalidated);
         }
         if let Some(handle) = invalidated {
             // The responder's remote invalidation flag is ignored: Linux's server clears its flag and still
             // invalidates handles.
             if !self.config.private_data.remote_invalidation {
-                return self.violation("a reply invalidated a handle without permission");
+                return self.violation(
+                    "a reply invalidated a handle, which the R flag forbids (RFC 8797 section 4.1)",
+                );
             }
             if !call.advertises(handle) {
                 return self.violation(
@@ -519,7 +521,7 @@ impl Requester {
         }
         self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
         if self.bad_replies >= MAX_BAD_REPLIES {
-            self.violation("too many replies violated the protocol");
+            self.violation("too many invalid replies");
         }
     }
 

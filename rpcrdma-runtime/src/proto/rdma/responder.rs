@@ -20,7 +20,7 @@ use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, Refusal, TooLarge, WriteChunk, decode_call, encode_version_error,
+    Body, CallTooLong, ChunkLists, ErrorBody, Header, Refusal, WriteChunk, decode_call, encode_version_error,
 };
 use crate::wire::rpc::MessageKind;
 use crate::xdr::{Message, Received};
@@ -85,7 +85,7 @@ pub struct Responder {
     reading: Vec<(Token, u32, usize)>,
     /// The total size in bytes of the Read chunks of unanswered calls with started RDMA Reads.
     fetched: u64,
-    too_large: Option<TooLarge>,
+    too_long: Option<CallTooLong>,
     no_room: Option<NoRoom>,
     /// Answers that wait until the Send of an earlier answer completes.
     queued_answers: VecDeque<Answer>,
@@ -173,7 +173,7 @@ impl Responder {
             read_queue: VecDeque::new(),
             reading: Vec::new(),
             fetched: 0,
-            too_large: None,
+            too_long: None,
             no_room: None,
             queued_answers: VecDeque::new(),
             fatal: BTreeSet::new(),
@@ -338,8 +338,8 @@ impl Responder {
     /// Removes and returns the last call, if any, that exceeded
     /// [`MessageLimits::max_transfer`](crate::wire::rdma::MessageLimits::max_transfer). The call was rejected
     /// with ERR_CHUNK.
-    pub fn take_too_large(&mut self) -> Option<TooLarge> {
-        self.too_large.take()
+    pub fn take_too_long(&mut self) -> Option<CallTooLong> {
+        self.too_long.take()
     }
 
     /// Removes and returns the [`NoRoom`] of the last reply that did not fit, if any. The call of this reply
@@ -413,9 +413,10 @@ impl Responder {
             Err(Refusal::Chunk { xid, why }) => {
                 self.refuse_chunks(xid, &why, |refusals| &mut refusals.header);
             }
-            Err(Refusal::TooLarge(call)) => {
-                self.too_large = Some(call);
-                self.refuse_chunks(call.xid, "a call larger than the limit", |refusals| &mut refusals.header);
+            Err(Refusal::TooLong(call)) => {
+                self.too_long = Some(call);
+                let why = "a call is too long (MessageLimits::max_transfer)";
+                self.refuse_chunks(call.xid, why, |refusals| &mut refusals.header);
             }
         }
     }

@@ -46,7 +46,7 @@ impl Services {
     pub fn add(&mut self, service: impl Service) {
         let (program, version) = (service.program(), service.version());
         if self.programs().any(|known| known == (program, version)) {
-            warn!(program, version, "unused service: an earlier one has the same program and version");
+            warn!(program, version, "unused service: an earlier service has the same program and version");
         }
         self.services.push(Arc::new(service));
     }

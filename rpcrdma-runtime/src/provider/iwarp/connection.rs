@@ -420,9 +420,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_peers_detect_a_lost_connection() {
-        for end in connected(&IwarpOptions::default()).await {
-            assert!(SockRef::from(&end.socket).keepalive().unwrap());
+    async fn both_peers_enable_keepalive() {
+        for connection in connected(&IwarpOptions::default()).await {
+            assert!(SockRef::from(&connection.socket).keepalive().unwrap());
         }
     }
 }

@@ -97,7 +97,7 @@ impl Code {
         match (self.layer, self.etype, self.code) {
             (0 | 1, 0, _) => "local catastrophic error",
             (0, 1, 0) | (1, 1, 0) => "no such STag",
-            (0 | 1, 1, 1) => "out of the memory's bounds",
+            (0 | 1, 1, 1) => "access outside the region",
             (0, 1, 2) => "access not permitted",
             (0, 1, 3) | (1, 1, 2) => "the STag belongs to another stream",
             (0, 1, 4) | (1, 1, 3) => "the offset wraps",
@@ -111,14 +111,14 @@ impl Code {
             (1, 2, 2) => "no Receive is posted",
             (1, 2, 3) => "wrong message sequence number",
             (1, 2, 4) => "wrong message offset",
-            (1, 2, 5) => "the message is longer than the Receive",
+            (1, 2, 5) => "the message is longer than the Receive buffer",
             (2, 0, 1) => "TCP stream lost",
             (2, 0, 2) => "wrong CRC",
             (2, 0, 3) => "invalid FPDU length or marker",
             (2, 0, 4) => "invalid MPA request or reply",
             (2, 0, 5) => "catastrophic error in MPA",
             (2, 0, 6) => "IRD too small",
-            (2, 0, 7) => "no ready-to-receive message in common",
+            (2, 0, 7) => "no common ready-to-receive message",
             _ => "unknown error",
         }
     }

@@ -73,12 +73,12 @@ pub enum Refusal {
         why: String,
     },
     /// Reply with RDMA_ERROR and ERR_CHUNK: the Read chunks exceed [`MessageLimits::max_transfer`].
-    TooLarge(TooLarge),
+    TooLong(CallTooLong),
 }
 
 /// A call with more bytes in Read chunks than the responder accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge {
+pub struct CallTooLong {
     /// The received XID.
     pub xid: u32,
     /// The size of the Read chunks in bytes.
@@ -242,7 +242,7 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
     let fail = |why: String| ReplyRefusal::Fail { xid, why };
     // An ERR_VERS reply also passes this check: its header has the version of the call.
     if version != VERSION {
-        return Err(ReplyRefusal::Discard("another version"));
+        return Err(ReplyRefusal::Discard("another version of RPC-over-RDMA"));
     }
     if kind == MSGP || kind == DONE {
         return Err(ReplyRefusal::Discard("an obsolete header type"));
@@ -301,20 +301,20 @@ fn check_call(xid: u32, lists: &ChunkLists, payload: &[u8], limits: &MessageLimi
     let bytes = lists.reads.iter().map(|read| u64::from(read.segment.length)).sum::<u64>();
     if bytes > limits.max_transfer {
         let call = CallNumbers::of(payload);
-        return Err(Refusal::TooLarge(TooLarge { xid, bytes, max: limits.max_transfer, call }));
+        return Err(Refusal::TooLong(CallTooLong { xid, bytes, max: limits.max_transfer, call }));
     }
     Ok(())
 }
 
 fn check_lists(lists: &ChunkLists, limits: &MessageLimits) -> Result<(), &'static str> {
     if lists.segments().count() > limits.max_segments {
-        return Err("more segments than the limit");
+        return Err("more segments than MessageLimits::max_segments");
     }
     if lists.writes.len() > limits.max_write_chunks {
-        return Err("more Write chunks than the limit");
+        return Err("more Write chunks than MessageLimits::max_write_chunks");
     }
     if lists.reads.iter().any(|read| read.position % 4 != 0) {
-        return Err("a position that is not a multiple of four");
+        return Err("a Read chunk position that is not a multiple of four");
     }
     if lists.segments().any(wraps) {
         return Err("a segment that wraps around the end of memory");

@@ -88,10 +88,10 @@ impl Posted {
 impl Device {
     /// Returns true if the device may still use a key for posted work.
     pub(super) fn is_used_by_work(&self, key: u32) -> bool {
-        let names = |sges: &[ib::ibv_sge]| sges.iter().any(|sge| sge.lkey == key);
+        let has_key = |sges: &[ib::ibv_sge]| sges.iter().any(|sge| sge.lkey == key);
         self.pairs.values().any(|pair| {
-            pair.sends.iter().chain(&pair.done).any(|posted| names(&posted.sges))
-                || pair.receives.iter().any(|receive| names(&receive.sges))
+            pair.sends.iter().chain(&pair.done).any(|posted| has_key(&posted.sges))
+                || pair.receives.iter().any(|receive| has_key(&receive.sges))
         })
     }
 

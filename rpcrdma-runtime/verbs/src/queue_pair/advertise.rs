@@ -18,7 +18,7 @@ impl QueuePair {
     /// Binds a window to a region and returns the handle.
     ///
     /// # Errors
-    /// Fails if no window is free or the connection has no windows. The error returns the region.
+    /// Fails if no window is free or the connection has no windows. The error contains the region.
     pub(crate) fn bind(
         &mut self,
         region: Registered<Memory>,
@@ -32,8 +32,8 @@ impl QueuePair {
         Ok(handle)
     }
 
-    /// Invalidates a window. [`QueuePair::fenced`] returns its region afterwards. Returns false if no window
-    /// has this handle, or if the window is already being invalidated.
+    /// Invalidates a window. Returns false if no window has this handle, or if the window is already being
+    /// invalidated. Once the window is invalidated, [`QueuePair::fenced`] returns the region.
     pub(crate) fn unbind(&mut self, token: Token, handle: u32) -> bool {
         let Some(windows) = &mut self.windows else { return false };
         match windows.state(handle) {

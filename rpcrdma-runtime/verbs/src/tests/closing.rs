@@ -56,13 +56,13 @@ fn work_submitted_before_a_close_is_completed() {
         close(&mut local);
         assert!(poll_once(next(&mut local)).is_pending());
         device.resume();
-        let both = async {
+        let receiving = async {
             for seed in 0..3 {
                 assert!(receive(&mut peer).await.0 == octets(9000, seed));
             }
             closed(&mut peer).await.0
         };
-        let (mine, theirs) = tokio::join!(closed(&mut local), both);
+        let (mine, theirs) = tokio::join!(closed(&mut local), receiving);
         assert_eq!((mine.0, theirs), (CloseReason::Local, CloseReason::Peer));
     });
 }
@@ -106,9 +106,8 @@ fn an_idle_connection_detects_a_dead_peer() {
 /// Submits an RDMA Read, an RDMA Write, a Send, a registration and an invalidation while the device is
 /// stalled.
 async fn busy(local: &mut VerbsConnection, peer: &mut VerbsConnection, device: FakeDevice) {
-    let (remote, own) = (source(9000, 1), sink(9000));
-    let source_segment = advertise(peer, local, remote).await;
-    let sink_segment = advertise(peer, local, own).await;
+    let source_segment = advertise(peer, local, source(9000, 1)).await;
+    let sink_segment = advertise(peer, local, sink(9000)).await;
     let own = advertise(local, peer, sink(700)).await;
     advertise(local, peer, source(800, 2)).await;
     device.faults(|faults| faults.stalled = true);
@@ -184,8 +183,8 @@ fn removing_the_device_closes_connections_and_returns_memory() {
             let (mut local, mut peer) = connected(&options()).await;
             busy(&mut local, &mut peer, device).await;
             device.remove();
-            for end in [&mut local, &mut peer] {
-                let (reason, returned) = closed(end).await;
+            for connection in [&mut local, &mut peer] {
+                let (reason, returned) = closed(connection).await;
                 assert_eq!(reason, CloseReason::Io("the RDMA device was removed".into()));
                 // Without windows, one buffer of the client was already returned.
                 assert!(returned.len() >= 2, "{} buffers", returned.len());
@@ -202,8 +201,8 @@ fn changing_the_address_closes_connections_and_returns_memory() {
             let (mut local, mut peer) = connected(&options()).await;
             busy(&mut local, &mut peer, device).await;
             device.change_address();
-            for end in [&mut local, &mut peer] {
-                let (reason, returned) = closed(end).await;
+            for connection in [&mut local, &mut peer] {
+                let (reason, returned) = closed(connection).await;
                 assert_eq!(reason, CloseReason::Io("the address of the network device changed".into()));
                 assert!(returned.len() >= 2, "{} buffers", returned.len());
             }
@@ -237,17 +236,17 @@ fn a_listener_survives_an_address_change_and_a_device_removal() {
 }
 
 #[test]
-fn removing_the_device_during_connection_setup_is_an_error() {
+fn removing_the_device_during_the_handshake_is_an_error() {
     with(Settings::CARD, async |device| {
         let listener = VerbsListener::bind(any_port(), options()).await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let options = options();
-        let going = async {
+        let serving = async {
             let request = listener.accept().await.expect("a peer");
             device.remove();
             request.accept(b"", RECEIVE).await
         };
-        let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), going);
+        let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
         assert!(local.is_err() && peer.is_err(), "{local:?}, {peer:?}");
     });
 }

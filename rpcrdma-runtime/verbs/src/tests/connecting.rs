@@ -38,7 +38,7 @@ fn a_refused_client_receives_the_private_data() {
         let serving = async { listener.accept().await.expect("a peer").reject(b"too many").await };
         let options = options();
         let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
-        peer.expect("it was refused");
+        peer.expect("the refusal is sent");
         let Err(VerbsError::Refused { private_data }) = local else { panic!("not refused") };
         assert_eq!(private_data, b"too many"[..]);
         // Dropping a request also refuses it.

@@ -75,7 +75,8 @@ fn failed_registration_for_work_closes_the_connection() {
                 2 => {
                     Action::Send { token: Token(1), message: vec![octets(9000, 1).into()], invalidate: None }
                 }
-                // Requests more Receives than there are registered slots.
+                // No Receive beyond `max_receives` is posted, so no slots are registered and the connection
+                // stays open.
                 _ => Action::PostReceives { count: 60 },
             });
             if work < 3 {
@@ -85,6 +86,7 @@ fn failed_registration_for_work_closes_the_connection() {
                 assert_eq!(closed(&mut peer).await.0, CloseReason::Peer);
             } else {
                 write(&mut peer, own, vec![1; 700]).await;
+                assert!(poll_fn(|cx| Poll::Ready(local.poll_completion(cx))).await.is_pending());
             }
         });
     }
@@ -174,8 +176,8 @@ fn requests_after_a_rejected_request_are_not_executed() {
             let message = vec![octets(9000, seed).into()];
             local.submit(Action::Send { token: Token(seed.into()), message, invalidate: None });
         }
-        // The memory of all three messages is registered before the first message is posted. The second post
-        // fails.
+        // Before the first message is posted, the copy slots and the memory of all three messages are
+        // registered. The second post fails.
         let calls = device.calls();
         device.faults(|faults| faults.failing_call = Some(calls + 1 + 3 + 2));
         assert!(matches!(closed(&mut local).await.0, CloseReason::Io(_)));

@@ -213,7 +213,7 @@ impl Stream {
             Ok(ulpdu) => self.take_ulpdu(ulpdu, 0),
             Err(FpduError::Crc) => self.reject_crc(),
             Err(FpduError::Marker) => {
-                let what = "a marker does not point to the start of its FPDU";
+                let what = "an MPA marker does not point to the start of its FPDU";
                 self.terminate(&Fault { code: Code::FPDU_LENGTH, what }, &[], 0);
             }
         }
@@ -271,7 +271,9 @@ impl Stream {
                     self.take_terminate(payload);
                     Ok(())
                 }
-                (QUEUE_TERMINATE, 1, _) => fault(Code::INVALID_OFFSET, "a Terminate in several segments"),
+                (QUEUE_TERMINATE, 1, _) => {
+                    fault(Code::INVALID_OFFSET, "a Terminate does not start at offset 0")
+                }
                 (QUEUE_TERMINATE, ..) => fault(Code::MSN_RANGE, "a Terminate out of sequence"),
                 _ => fault(Code::INVALID_QUEUE, "a Terminate on a queue other than 2"),
             },
@@ -303,7 +305,7 @@ impl Stream {
         let size = so_far.saturating_add(segment.payload.len());
         let limit = usize::try_from(self.config.receive_size).unwrap_or(usize::MAX);
         if size > limit {
-            return fault(Code::TOO_LONG, "a Send is longer than a Receive");
+            return fault(Code::TOO_LONG, "a Send is longer than the Receive buffer");
         }
         count(&mut self.inbound.counters.sends, segment.payload.len(), segment.last);
         if !segment.last {
@@ -379,10 +381,10 @@ impl Stream {
             return fault(Code::UNEXPECTED_OPCODE, "a Read Request inside a Send");
         }
         let Some(request) = ReadRequest::parse(segment.payload).filter(|_| segment.last) else {
-            return fault(Code::UNSPECIFIED, "a Read Request is not 28 octets long");
+            return fault(Code::UNSPECIFIED, "a Read Request is not one segment of 28 octets");
         };
         if u32::try_from(self.outbound.responses()).unwrap_or(u32::MAX) >= self.config.ird {
-            return fault(Code::STREAM_CATASTROPHIC, "more Read Requests than negotiated");
+            return fault(Code::STREAM_CATASTROPHIC, "more outstanding Read Requests than the local IRD");
         }
         self.inbound.read_msn = self.inbound.read_msn.wrapping_add(1);
         if request.length == 0 {
@@ -419,7 +421,7 @@ impl Stream {
         let length = usize::try_from(read.length).unwrap_or(usize::MAX);
         let size = so_far.saturating_add(segment.len());
         if size > length || segment.last != (size == length) {
-            return fault(Code::BASE_OR_BOUNDS, "the length of a Read Response differs from its request");
+            return fault(Code::BASE_OR_BOUNDS, "a Read Response does not have the requested length");
         }
         read.room().extend_from_slice(segment.payload);
         count(&mut self.inbound.counters.reads, segment.len(), segment.last);
@@ -447,7 +449,7 @@ impl Stream {
     fn take_terminate(&mut self, payload: &[u8]) {
         self.fail(match Terminate::read_code(payload) {
             Some(Code { layer, etype, code }) => CloseReason::Terminated { layer, etype, code },
-            None => CloseReason::Violation("the peer terminated the stream without a reason".to_string()),
+            None => CloseReason::Violation("a Terminate is too short to have an error code".to_string()),
         });
     }
 }

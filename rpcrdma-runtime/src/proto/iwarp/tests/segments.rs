@@ -31,7 +31,7 @@ pub(super) fn sent(stream: &mut Stream) -> Vec<Sent> {
         let ulpdu = fpdu::open(one, stream.config.crc).unwrap();
         assert!(one.len() % 4 == 0 && ulpdu.len() <= 64_768, "{} octets", one.len());
         let (covered, sum) = one.split_last_chunk::<4>().unwrap();
-        assert!(covered[2 + ulpdu.len()..].iter().all(|octet| *octet == 0), "pad octets");
+        assert!(covered[2 + ulpdu.len()..].iter().all(|octet| *octet == 0), "pad octets are not zero");
         assert!(stream.config.crc || *sum == [0; 4], "a CRC that was not negotiated");
         assert_eq!(ulpdu[0] & 0x3f, 1, "reserved bits and version of DDP");
         assert_eq!(ulpdu[1] & 0xf0, 0x40, "version and reserved bits of RDMAP");
@@ -203,11 +203,11 @@ fn read_requests_are_answered_in_order_once_they_are_complete() {
         let response = take_message(&mut all, Opcode::ReadResponse, to, 600);
         assert_eq!(response, data[..usize::try_from(length).unwrap()]);
     }
-    assert!(all.next().is_none(), "one response for each request");
+    assert!(all.next().is_none(), "more responses than requests");
     assert!(stream.poll_completion().is_none(), "a Read Request has no completion");
 }
 
-/// A Send or Write completes once its last octet is sent, a Read once its response is complete.
+/// A Send or Write completes once its last octet is sent. A Read completes once its response is complete.
 ///
 /// Requirement: R519, R634, R650, R653, R657, R659
 #[test]
@@ -340,7 +340,7 @@ fn reads_of_one_region_return_one_buffer() {
     let mut done = pair.take(0);
     let Some(Completion::ReadDone { token: Token(4), data }) = done.pop() else { panic!("{done:?}") };
     assert_eq!(data, pattern(9000, 0));
-    assert_eq!(data.try_into_mut().map(|region| region.capacity()), Ok(9000), "allocated once");
+    assert_eq!(data.try_into_mut().map(|region| region.capacity()), Ok(9000), "the region was reallocated");
     let empty =
         |completion: &Completion| matches!(completion, Completion::ReadDone { data, .. } if data.is_empty());
     assert!(done.len() == 4 && done.iter().all(empty), "{done:?}");

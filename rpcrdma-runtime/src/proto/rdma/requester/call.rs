@@ -110,8 +110,8 @@ impl CallState {
         }
         match &payload {
             None if used => {}
-            None => return Err("RDMA_NOMSG without a Reply chunk"),
-            Some(_) if used => return Err("RDMA_MSG with a Reply chunk in use"),
+            None => return Err("RDMA_NOMSG without data in the Reply chunk"),
+            Some(_) if used => return Err("RDMA_MSG with data in the Reply chunk"),
             Some(stream) if stream.first_chunk() != Some(&self.id.xid().to_be_bytes()) => {
                 return Err("the XIDs of the header and of the RPC message differ");
             }
