@@ -57,7 +57,7 @@ fn main() {
 /// The benchmark driver, and the C program if it is available.
 type Run<'r> = (&'r mut Criterion, &'r mut Option<Tirpc>);
 
-/// Measures libtirpc in the C program, if it is available.
+/// Measures libtirpc in the C program, if the program is available.
 macro_rules! bench_c {
     ($run:ident, $group:ident, $what:literal, $bytes:ident, $name3:ident) => {
         if let Some(tirpc) = $run.1 {

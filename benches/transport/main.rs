@@ -1,5 +1,5 @@
-//! The time, allocations and memory of NFSv3 calls over our transports, compared with raw TCP and the `nfs3`
-//! crates.
+//! Measures the time, allocations and memory of NFSv3 calls over our transports, and compares them with raw
+//! TCP and the `nfs3` crates.
 //!
 //! `cargo bench -p rpcrdma-benches --bench transport --features peers -- [ROUNDS]`
 //!

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xd1db5694c0ae5fcf),
+    ("src/lib.rs", 0x2b49de3ad1c887b5),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x8ddc091877f27b4f),
+    ("src/lib.rs", 0x1b1c494d7a504c55),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x9a78eee0b00d3fed),
+    ("src/lib.rs", 0x567ebf55ce3de28f),
 ];
 
 fn main() {

@@ -17,7 +17,7 @@ const NO_SERVICE: Cause = (
     "use the host name of the server's principal, or create the principal: \
      `kadmin -q 'addprinc -randkey SERVICE/HOST'`",
 );
-const NO_KDC: Cause = ("no KDC of the realm responds", "check the realm in krb5.conf and the network");
+const NO_KDC: Cause = ("no KDC of the realm responds", "check the network, and the realm in krb5.conf");
 const CLOCKS: Cause = ("the clocks of the machines differ", "synchronize the clocks");
 const NO_KEY: Cause = (
     "the server has no key for this ticket",

@@ -103,8 +103,8 @@ fn modes_limit_callers() {
         Err(NfsError::Perm),
         "alice is not in the group"
     );
-    let twofold = NfsCaller { gids: vec![5], ..alice() };
-    assert_eq!(set(&export, &twofold, &file, owner(None, Some(5))), Ok(()));
+    let member = NfsCaller { gids: vec![5], ..alice() };
+    assert_eq!(set(&export, &member, &file, owner(None, Some(5))), Ok(()));
     assert_eq!(set(&export, &NfsCaller::ROOT, &file, owner(Some(1002), Some(1002))), Ok(()));
     assert_eq!(read(&alice()).unwrap_err(), NfsError::Acces);
     assert_eq!(read(&carol()).unwrap(), "content");
@@ -112,7 +112,7 @@ fn modes_limit_callers() {
     assert_eq!(
         read(&caller_without_uid).unwrap_err(),
         NfsError::Acces,
-        "system calls interpret the number as unchanged"
+        "system calls interpret this uid as `unchanged`"
     );
 }
 
@@ -166,7 +166,7 @@ async fn a_mount_needs_the_permissions_of_its_caller() {
     assert_eq!(mount(1000, "/closed/inner").await, None);
     for other in [0, 1001] {
         assert_eq!(mount(other, "/closed/inner").await, Some(Mountstat3::Mnt3errAcces), "{other}");
-        assert_eq!(mount(other, "/closed").await, None, "the export is visible to user {other}");
+        assert_eq!(mount(other, "/closed").await, None, "user {other} may mount a visible directory");
     }
 }
 
@@ -299,7 +299,7 @@ impl Drop for Stop<'_> {
 
 /// Checks that non-blocking calls access one of these files or fail. Counts the successful reads of
 /// attributes and the successful writes.
-fn try_and_blocking_operations_agree(
+fn check_try_operations(
     export: &DirectoryExport,
     files: [&FileHandle; 2],
     dirs: [&FileHandle; 2],
@@ -374,7 +374,7 @@ fn races_in(place: &Path) -> (u32, u32) {
         });
         let (mut done, mut refused) = (0, 0);
         for round in 0..3000_u32 {
-            try_and_blocking_operations_agree(&export, [&file, &below], [&inner, &deep], &mut tried);
+            check_try_operations(&export, [&file, &below], [&inner, &deep], &mut tried);
             for file in [&file, &below] {
                 match export.read(&caller, file, 0, 100) {
                     Ok(read) => assert_eq!(read.data, "public"),

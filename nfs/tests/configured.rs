@@ -80,11 +80,11 @@ impl Daemon {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let mut daemon = Daemon { child, out, line: String::new() };
-        daemon.line = daemon.says();
+        daemon.line = daemon.next_line();
         daemon
     }
 
-    fn says(&mut self) -> String {
+    fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
         line
@@ -109,7 +109,7 @@ impl Daemon {
     /// Stops the server and returns its standard error.
     fn stop(mut self) -> String {
         self.signal(Signal::TERM);
-        assert_eq!(self.says(), "stopped\n");
+        assert_eq!(self.next_line(), "stopped\n");
         let mut text = String::new();
         self.child.stderr.take().map(|mut errors| errors.read_to_string(&mut text).unwrap());
         assert!(self.child.wait().unwrap().success(), "{text}");
@@ -377,7 +377,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
         "[[export]]\npath = '/a'\ndir = '@a'\nread-only = true\n[[export]]\npath = '/b'\ndir = '@b'\n",
     );
     daemon.signal(Signal::HUP);
-    let line = daemon.says();
+    let line = daemon.next_line();
     assert!(line.starts_with("serving ") && line.contains(&place.path("b")), "{line}");
     assert!(is_mounted(&mount("/b").await));
     let nfs = rpcrdma_nfs3::nfs_v3::Client(client.clone());
@@ -393,7 +393,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     assert!(is_mounted(&mount("/a").await), "the exports are unchanged");
     place.configure("tcp = '127.0.0.1:0'\n[[export]]\npath = '/b'\ndir = '@b'\n");
     daemon.signal(Signal::HUP);
-    assert!(!daemon.says().contains(&place.path("a")));
+    assert!(!daemon.next_line().contains(&place.path("a")));
     assert!(!is_mounted(&mount("/a").await) && is_mounted(&mount("/b").await));
     let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object }).await.unwrap();
     let stale = rpcrdma_nfs3::Nfsstat3::Nfs3errStale;
@@ -403,7 +403,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     std::fs::rename(place.path("a"), place.path("b")).unwrap();
     fs::write(place.path("b/new"), "new").unwrap();
     daemon.signal(Signal::HUP);
-    daemon.says();
+    daemon.next_line();
     let got = nfs3(&["cat", &format!("{}/b/new", daemon.url("rdma://"))]);
     assert_eq!(text(&got.stdout), "new", "{got:?}");
     drop(client);
@@ -433,7 +433,7 @@ async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() 
 
     place.configure("dir = '@a'\nallow = ['127.0.0.2']\n");
     daemon.signal(Signal::HUP);
-    assert!(daemon.says().starts_with("serving "));
+    assert!(daemon.next_line().starts_with("serving "));
     // The policy does not reject NULL, so NULL fails only if the connection is closed.
     let closed = async {
         while over_rdma.null().await.is_ok() || over_tcp.null().await.is_ok() {
@@ -559,7 +559,7 @@ async fn a_reload_changes_the_networks_of_an_export_for_existing_connections() {
     for (allow, is_allowed) in [("192.0.2.1", false), ("127.0.0.1", true)] {
         configure(allow);
         daemon.signal(Signal::HUP);
-        assert!(daemon.says().starts_with("serving "));
+        assert!(daemon.next_line().starts_with("serving "));
         for (client, root) in clients.iter().zip(&roots) {
             let mount = rpcrdma_mount3::mount_v3::Client(client.clone());
             let is_mounted = |mounted| matches!(mounted, rpcrdma_mount3::Mountres3::Mnt3Ok(_));
@@ -616,7 +616,7 @@ fn start_as_service(place: &Place, watchdog: &str, at: &str) -> (Daemon, UnixDat
     (Daemon::start(command), manager)
 }
 
-/// Returns the next report.
+/// Returns the next report, which may be a watchdog report.
 fn any_report(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 256];
     let length = socket.recv(&mut buffer).unwrap();
@@ -652,7 +652,7 @@ fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     let reloading = report(&manager);
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
     assert_eq!(report(&manager), "READY=1");
-    assert!(daemon.says().starts_with("serving "));
+    assert!(daemon.next_line().starts_with("serving "));
     stops(daemon, &manager);
 }
 
@@ -749,11 +749,11 @@ fn json_output_includes_warnings() {
     let daemon = Daemon::start(place.nfs3d(&["--listen", "0.0.0.0:0"]));
     let log = daemon.stop();
     let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let is_it = |line: &serde_json::Value| {
+    let is_warning = |line: &serde_json::Value| {
         line["level"] == "WARN"
             && line["fields"]["message"].as_str().unwrap().contains("--allow admits other networks")
     };
-    assert!(lines.iter().any(is_it), "{log}");
+    assert!(lines.iter().any(is_warning), "{log}");
 }
 
 fn fetch(address: &str, path: &str) -> (u16, String) {
@@ -867,7 +867,8 @@ fn bytes_over_tcp_are_inline() {
     daemon.stop();
 }
 
-/// Each idle connection would occupy a request for two seconds.
+/// The exporter answers at most 16 requests concurrently. An idle connection counts as a request for two
+/// seconds, unless a newer request replaces it.
 #[test]
 fn idle_connections_do_not_delay_health_checks() {
     let place = Place::new(&["a"]);

@@ -396,20 +396,20 @@ async fn mounts_are_listed_until_unmounted() {
     assert_eq!(status("/").await, Ok(vec![1, 0]));
     assert_eq!(status("/file").await, Err(rpcrdma_mount3::Mountstat3::Mnt3errNotdir));
     assert_eq!(status("/none").await, Err(rpcrdma_mount3::Mountstat3::Mnt3errNoent));
-    let remembered = async || {
+    let mounts = async || {
         let list = mount.dump().await.unwrap().0;
         list.into_iter().map(|mount| mount.ml_directory.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(remembered().await, ["/a/b/", "/"]);
+    assert_eq!(mounts().await, ["/a/b/", "/"]);
     mount.umnt(&"/a/b/".into()).await.unwrap();
-    assert_eq!(remembered().await, ["/"]);
+    assert_eq!(mounts().await, ["/"]);
     mount.umntall().await.unwrap();
-    assert!(remembered().await.is_empty());
+    assert!(mounts().await.is_empty());
     assert_eq!(mount.export().await.unwrap().0.len(), 1);
     server.stop().await;
 }
 
-/// Eight clients run at once, each with many outstanding calls.
+/// Eight clients run concurrently, each with many outstanding calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_clients_are_independent() {
     let dir = tempfile::tempdir().unwrap();

@@ -430,7 +430,7 @@ fn a_listing_resumes_at_its_cookie(export: &impl Export) {
             break;
         }
         assert_eq!(entries.len(), 7);
-        assert!(round < 500, "no end");
+        assert!(round < 500, "the listing does not end");
     }
     for name in &names {
         assert!(seen.contains(name.as_bytes()), "{name} was not seen");

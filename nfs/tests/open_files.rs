@@ -174,7 +174,7 @@ fn an_open_file_serves_only_permitted_callers() {
         assert_eq!(export.commit(other, &file, 0, 0).result, Err(NfsError::Acces));
         assert_eq!(export.access(other, &file, access_bits::READ).unwrap().0, 0);
     }
-    assert_eq!(read(&export, &alice, &file).unwrap(), "hiss", "the owner may write regardless of the mode");
+    assert_eq!(read(&export, &alice, &file).unwrap(), "hiss", "the owner may read regardless of the mode");
     chown(&path, Some(1001), Some(1001)).unwrap();
     assert_eq!(read(&export, &alice, &file), Err(NfsError::Acces));
     assert_eq!(write(&export, &alice, &file, "bad"), Err(NfsError::Acces));

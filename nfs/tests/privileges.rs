@@ -199,7 +199,7 @@ async fn a_server_without_root_sets_no_setuid_bits() {
 }
 
 #[test]
-fn sync_sets_the_time_of_a_copy_that_its_mode_forbids_to_read() {
+fn sync_sets_the_time_of_a_copy_without_read_permission() {
     let (served, here) = (writable_by_all(), writable_by_all());
     let rights = ["--reuid=1234", "--regid=1234", "--clear-groups"];
     let Some(server) = nfs3d(&rights, &served) else { return };
@@ -245,7 +245,7 @@ fn unit_capabilities() -> Vec<String> {
     sets.flat_map(str::split_whitespace).map(|name| name.trim_start_matches("CAP_").to_lowercase()).collect()
 }
 
-/// Returns an `nfs3d` with the rights of the systemd unit, without this capability, or `None` if that is
+/// Returns a command for `nfs3d` with all capabilities of the systemd unit except one, or `None` if that is
 /// impossible.
 fn nfs3d_as_unit(without: &str, dir: &TempDir) -> Option<Command> {
     let kept = unit_capabilities().into_iter().filter(|name| name != without);

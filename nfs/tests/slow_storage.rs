@@ -40,7 +40,7 @@ struct Slow {
     inner: MemoryExport,
     file: Mutex<FileHandle>,
     released: Mutex<bool>,
-    /// The number of calls that waited or wait.
+    /// The number of calls that have begun to wait.
     waiting: AtomicUsize,
     changed: Condvar,
 }

@@ -83,7 +83,8 @@ pub(crate) fn suites_disabled() -> bool {
     disabled
 }
 
-/// Like [`guest`], with third-party test suites below /host/suites. Returns `None` if they are disabled.
+/// Like [`guest`], with third-party test suites below /host/suites. Also returns `None` if the suites are
+/// disabled.
 pub(crate) fn guest_with_suites(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     if suites_disabled() {
         return None;

@@ -24,7 +24,7 @@ const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5
 const GSSD_PORT: u16 = 2049;
 /// The time limit for a command that must fail.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Longer than the lifetime of a short ticket.
+/// The time after which a ticket with a lifetime of 30 s has expired.
 const EXPIRY: Duration = Duration::from_secs(35);
 const GUEST_USER: u32 = 1000;
 

@@ -90,7 +90,7 @@ fn a_write_survives_a_server_that_is_killed() {
     drop(served);
 }
 
-/// siw requests a peer-to-peer connection and signals that it is ready with a zero-length RDMA Write.
+/// siw requests a peer-to-peer connection. When siw is ready, it sends a zero-length RDMA Write.
 ///
 /// Requirement: R373
 #[test]

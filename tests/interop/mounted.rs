@@ -39,9 +39,9 @@ pub(crate) struct Cut {
     pub(crate) output: String,
 }
 
-/// Runs a script that must succeed in the guest, and cuts the relay's connections every few seconds.
+/// Runs a script in the guest, and cuts the relay's connections every few seconds. The script must succeed.
 ///
-/// After `time` no more connections are cut. The script then has ten minutes to finish.
+/// After `time`, no connections are cut, and the script has ten minutes to finish.
 pub(crate) fn run_with_cuts(guest: &Guest, relay: &Relay, script: &str, time: Duration) -> Cut {
     let mut random = Random::new();
     guest.run(&format!("cat >/run/work <<'end of work'\n{script}\nend of work"));

@@ -209,7 +209,7 @@ impl Build {
             return Err(BuildError::Missing("OUT_DIR is not set: call `out_dir` outside of a build script"));
         };
         let sources = self.read()?;
-        let generated = generate(&sources, &self.named()?);
+        let generated = generate(&sources, &self.named_options()?);
         print_directives(&generated, &sources);
         if generated.has_errors() {
             let mut errors = generated.diagnostics;
@@ -236,7 +236,7 @@ impl Build {
         Ok(sources)
     }
 
-    fn named(&self) -> Result<Options, BuildError> {
+    fn named_options(&self) -> Result<Options, BuildError> {
         let first = self.documents.first().ok_or(BuildError::Missing("no document to compile"))?;
         let stem = || first.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = self

@@ -1,5 +1,5 @@
-//! Lists the changes between two versions of a protocol by definition, and whether each change affects the
-//! encoding.
+//! Lists the changes between two versions of a protocol by definition, and states whether each change affects
+//! the encoding.
 //!
 //! Types and constants are matched by name, programs and their parts by number and then by name. The
 //! remaining types are matched by layout and count as renamed. A change of a type is listed at its

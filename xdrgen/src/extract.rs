@@ -102,8 +102,8 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
     Extract { published, ..extract }
 }
 
-/// Returns the form: plain for `.x` and `.xdr` files, otherwise marked if a line has `///`. All other
-/// `.txt` and `.md` files are indented, and so is text that looks like an RFC.
+/// Returns the form: plain for `.x` and `.xdr` files, otherwise marked if a line has `///`. Any other
+/// document is indented if it is a `.txt` or `.md` file or looks like an RFC, and plain otherwise.
 fn form(source: &Source, lines: &[lines::Line]) -> Form {
     let document = source.text();
     let extension = source.name().extension().and_then(|extension| extension.to_str()).unwrap_or("");
@@ -142,7 +142,7 @@ fn marked(
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);
         // A line without its mark is reported, but still parsed to avoid further findings.
-        let unmarked = unmarked_lines.next_if(|unmarked_lines| **unmarked_lines == index).map(|_| 0);
+        let unmarked = unmarked_lines.next_if(|next| **next == index).map(|_| 0);
         let Some(skip) = mark(text).or(unmarked) else {
             prose |= !text.trim().is_empty();
             continue;

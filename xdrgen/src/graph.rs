@@ -1,5 +1,5 @@
 //! The graph of types and the types that they contain. A document may define any number of mutually
-//! recursive types, so no function recurses. Except for `solve`, the time is linear, apart from sorting.
+//! recursive types, so no function recurses. Except for `solve` and sorting, the time is linear.
 
 use std::collections::VecDeque;
 

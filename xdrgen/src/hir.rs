@@ -83,7 +83,7 @@ pub struct Member {
 #[derive(Clone, Debug)]
 pub struct Field {
     pub name: String,
-    /// The position of the name.
+    /// The position of the name; for an argument or a result of a procedure, the position of the type.
     pub at: Span,
     pub ty: Type,
     /// True if the field is DDP-eligible.
@@ -283,8 +283,8 @@ impl Hir {
         versions.flat_map(|version| &version.procedures)
     }
 
-    /// Removes types, constants, and procedures that use the removed types. The remaining definitions
-    /// must not refer to removed definitions.
+    /// Removes `types`, `consts`, and the procedures that use one of `types`. The remaining definitions must
+    /// not refer to removed definitions.
     pub(crate) fn remove(&mut self, types: &HashSet<TypeId>, consts: &HashSet<String>) {
         let mut next = 0;
         let mut places = Vec::with_capacity(self.types.len());

@@ -27,9 +27,9 @@ const MAX_TOTAL: u64 = 64;
 /// Maximum number of undefined names shown with one missing file.
 const NAMED: usize = 4;
 
-/// Adds included documents recursively. The path of a file is relative to the including document. If the
-/// file is missing, a given document with the same file name replaces the file. `defined` contains the names
-/// that conditions such as `#ifdef` test, in the form of `-D`.
+/// Adds included documents recursively. The path of a file is relative to the including document. If the file
+/// is missing or cannot be read, a given document with the same file name replaces the file. `defined`
+/// contains the names that are defined for conditions such as `#ifdef`, in the form of `-D`.
 ///
 /// An included document precedes the documents that include it, except in a cycle. Returns the new ids of the
 /// given sources, in order.
@@ -55,8 +55,8 @@ pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> 
             let file = reader.file(&name, &path, sources).or_else(|refused| {
                 let is_unread = matches!(refused, Refused::Missing(_) | Refused::Unreadable { .. });
                 let name = path.file_name().filter(|_| is_unread);
-                let stands_for_it = name.and_then(|name| named.get(name));
-                stands_for_it.copied().ok_or(refused)
+                let replacement = name.and_then(|name| named.get(name));
+                replacement.copied().ok_or(refused)
             });
             sources.include(Include { span, name, file });
         }
@@ -95,7 +95,7 @@ impl Reader {
     /// Reads a regular file within the limits.
     fn read(&mut self, path: &Path) -> Result<String, Refused> {
         let unread = |error: io::Error| match error.kind() {
-            // No file can have an invalid name.
+            // A file with an invalid name cannot exist.
             ErrorKind::NotFound
             | ErrorKind::NotADirectory
             | ErrorKind::InvalidFilename
@@ -141,7 +141,7 @@ fn may_include(text: &str) -> bool {
     })
 }
 
-/// Returns a path without `.`, and without each `..` after a name.
+/// Removes each `.` from a path, and each `..` together with the name before it.
 fn normal(path: &Path) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {

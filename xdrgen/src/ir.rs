@@ -50,7 +50,7 @@ pub struct Const {
     pub ident: String,
     pub value: i128,
     pub ty: ConstType,
-    /// The document that contains the constant, or the separate source of the namespace.
+    /// The document that contains the constant, or the source ID assigned to the constant's namespace.
     pub source: SourceId,
     pub docs: Docs,
 }
@@ -77,7 +77,7 @@ pub struct TypeDef {
     pub items: Option<Items>,
     /// The conditional traits that the type derives.
     pub derives: Derives,
-    /// The document that contains the type, or the separate source of the namespace.
+    /// The document that contains the type, or the source ID assigned to the type's namespace.
     pub source: SourceId,
     pub docs: Docs,
 }

@@ -158,7 +158,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn field(&mut self, field: hir::Field) -> Field {
         let hir::Field { name, ty, eligible, mut docs, .. } = field;
         if eligible {
-            docs.comments.push("RDMA may place it directly (DDP-eligible).".to_owned());
+            docs.comments.push("DDP-eligible: RDMA may place this field directly.".to_owned());
         }
         let (ty, max) = match ty {
             hir::Type::Array(of, max) => {

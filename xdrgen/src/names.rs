@@ -1,4 +1,4 @@
-//! Names for Rust: idiomatic and unique in each scope.
+//! Rust names, idiomatic and unique in each scope.
 
 use crate::hash::{HashMap, HashSet};
 use crate::source::narrow;
@@ -69,7 +69,7 @@ pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
     _args alloc answer arbitrary args bool borrowed call char context core f32 f64 i8 i16 i32 i64 i128 \
     isize proc program reply std str u u8 u16 u32 u64 u128 usize value";
 
-/// Passes each word of a name to `word`. Words are separated by underscores or, as in `READ3args` and
+/// Passes each word of a name to `word`. Words are separated by `_`, by `.` or, as in `READ3args` and
 /// `fooBar`, by case.
 fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
     for part in name.split(['_', '.']).filter(|part| !part.is_empty()) {
@@ -305,8 +305,8 @@ fn ident(name: String) -> String {
         .unwrap_or_else(|| "x_".to_owned())
 }
 
-/// Returns the common prefix of names, up to an underscore. Without the prefix each name must still be valid
-/// and distinct. Returns an empty prefix for a single name, or if no such prefix exists.
+/// Returns the longest common prefix that ends with an underscore and whose removal leaves valid, distinct
+/// names. Returns an empty prefix for a single name, or if no such prefix exists.
 #[must_use]
 pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else { return "" };
@@ -349,7 +349,7 @@ pub struct Taken {
 const UNDERSCORES: usize = 3;
 
 impl Taken {
-    /// Creates a scope with reserved names.
+    /// Creates a scope in which these names are reserved.
     #[must_use]
     pub fn with(reserved: &[&str]) -> Self {
         Taken::default().and(reserved)
@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_named_as_rust_names_them() {
+    fn type_names_are_in_camel_case() {
         for (name, rust) in [
             ("READ3args", "Read3Args"),
             ("nfs_fh3", "NfsFh3"),
@@ -450,7 +450,7 @@ mod tests {
 
     /// `syn` ignores the edition, and therefore accepts the keyword `gen` as an identifier.
     #[test]
-    fn keywords_are_those_of_syn() {
+    fn keywords_match_syn() {
         for keyword in KEYWORDS.concat() {
             assert!(keyword == "gen" || syn::parse_str::<syn::Ident>(keyword).is_err(), "{keyword}");
             assert!(!is_ident(keyword), "{keyword}");
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_those_of_syn() {
+    fn paths_match_syn() {
         let paths = concat!(
             "a|::a|a::b|crate::a|super::super::A|Self::A|r#type::a| a :: b |_a|\u{e9}|A<B>|A::<B>|",
             "A<'a, b::C<D>, 4>|A<B, >|A<[u8; 4], (B, C), { N }>::D|A<>|A<B<C>>::d",

@@ -19,13 +19,14 @@ pub enum Output {
         std: bool,
     },
     /// Files for a directory of modules: `mod.rs`, and a file for each document or namespace with
-    /// definitions. A single document without namespaces yields only one file, named after the document.
+    /// definitions. A single document yields only one file, named after the document. The document's
+    /// namespaces are modules in this file.
     Directory {
         /// True if the standard library is available.
         std: bool,
     },
-    /// A crate without the standard library: `Cargo.toml`, `src/lib.rs`, and a file for each document or
-    /// namespace that is a module.
+    /// A crate without the standard library: `Cargo.toml` and `src/lib.rs`. If there are several documents or
+    /// any namespaces, each document or namespace with definitions is a module in a separate file.
     Crate(Package),
 }
 
@@ -91,13 +92,13 @@ pub struct Options {
     /// True to supply predefined names that documents use but do not define: typedefs of integers, and
     /// names from the RFCs on RPC.
     pub prelude: bool,
-    /// True to emit valid definitions even if others have errors, unless they depend on an invalid
-    /// definition.
+    /// True to emit valid definitions even if other definitions have errors. Definitions that depend on an
+    /// invalid definition are omitted.
     pub keep_going: bool,
     /// The command that regenerates the files, for their headers.
     pub command: String,
-    /// The directory in which the command runs, if it is not the current directory. Headers show
-    /// documents' paths relative to this directory.
+    /// The directory in which the command runs; `None` for the current directory. Headers show documents'
+    /// paths relative to this directory.
     pub command_directory: Option<PathBuf>,
     #[doc(hidden)]
     pub non_exhaustive: (),

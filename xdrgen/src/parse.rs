@@ -43,7 +43,8 @@ pub enum Dialect {
     #[default]
     Rfc,
     /// Like `Rfc`, with xdrzcc's keywords. `zcopaque` is DDP-eligible opaque data. An arm of an
-    /// `opaque_union` is opaque data that contains the encoded arm, because xdrzcc sends the length first.
+    /// `opaque_union` is opaque data that contains the encoded arm, because xdrzcc sends the arm's length
+    /// before the arm.
     Xdrzcc,
 }
 
@@ -163,8 +164,8 @@ fn weakened(mut found: Diagnostic) -> Diagnostic {
     Diagnostic { severity: Severity::Warning, ..found }
 }
 
-/// Returns the files that a document includes in quotation marks, with their positions, without C
-/// headers.
+/// Returns the names of the files in `#include "..."` lines, with their positions. C files such as `.h` and
+/// `.c` are omitted.
 pub(crate) fn includes(extract: &Extract, options: &ParseOptions) -> Vec<(String, Span)> {
     let pasted = macros::Pasted::default();
     let conditions = condition::Conditions::new(&options.defined);

@@ -2,34 +2,34 @@
 
 use std::path::{Component, Path, PathBuf, absolute};
 
-/// Returns a path for emitted files: relative to a directory, or as given. An absolute path that shares at
-/// most the root with `from` is reduced to its last component, which does not depend on the machine.
+/// Returns a path for emitted files, relative to `from` if given. Without `from`, or if both paths share at
+/// most the root, an absolute path is reduced to its last component: its directories depend on the machine.
 pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     let name =
         || path.file_name().filter(|_| path.is_absolute()).map_or_else(|| path.to_owned(), PathBuf::from);
-    slashes(&from.and_then(|directory| reached(path, directory)).unwrap_or_else(name))
+    slashes(&from.and_then(|directory| relative_to(path, directory)).unwrap_or_else(name))
 }
 
-/// Returns a path for a command that runs in a directory: relative to the directory, or as given if the path
-/// is absolute and shares at most the root with `from`.
+/// Returns a path for a command that runs in `from`: relative to `from`, or as given if the path is absolute
+/// and shares at most the root with `from`.
 #[cfg(feature = "cli")]
 pub(crate) fn for_command(path: &Path, from: &Path) -> String {
-    let path = slashes(&reached(path, from).unwrap_or_else(|| path.to_owned()));
+    let path = slashes(&relative_to(path, from).unwrap_or_else(|| path.to_owned()));
     if path.is_empty() { ".".to_owned() } else { path }
 }
 
-/// Returns the path from a directory. Returns `None` for an absolute path that shares at most the root with
-/// `from`.
-fn reached(path: &Path, from: &Path) -> Option<PathBuf> {
-    seen_from(from, path).filter(|(_, is_near)| *is_near || path.is_relative()).map(|(seen, _)| seen)
+/// Returns `path` relative to the directory `from`. Returns `None` for an absolute path that shares at most
+/// the root with `from`.
+fn relative_to(path: &Path, from: &Path) -> Option<PathBuf> {
+    path_from(from, path).filter(|(_, is_near)| *is_near || path.is_relative()).map(|(seen, _)| seen)
 }
 
-/// Returns a directory relative to the directory of a manifest. An absolute path is unchanged, and so is any
-/// path without a manifest.
+/// Returns `directory` relative to `manifest`, the directory of a manifest. An absolute path is returned
+/// unchanged, and so is any path if `manifest` is `None`.
 #[cfg(feature = "cli")]
 pub(crate) fn for_manifest(directory: &str, manifest: Option<&Path>) -> String {
     let path = Path::new(directory);
-    let seen = manifest.filter(|_| path.is_relative()).and_then(|manifest| seen_from(manifest, path));
+    let seen = manifest.filter(|_| path.is_relative()).and_then(|manifest| path_from(manifest, path));
     seen.map_or_else(|| directory.to_owned(), |(seen, _)| slashes(&seen))
 }
 
@@ -40,7 +40,7 @@ fn slashes(path: &Path) -> String {
 /// Returns the path to `path` from a directory, and whether the two paths share more than the root. Returns
 /// `None` if the paths have different roots. Both paths may be absolute, or relative to the current
 /// directory.
-fn seen_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
+fn path_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
     let (from, to) = (normal(&absolute(directory).ok()?), normal(&absolute(path).ok()?));
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let root = to.components().take_while(|part| !matches!(part, Component::Normal(_))).count();

@@ -39,7 +39,8 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut above_that = [0; LONGEST_COMPARED];
     let mut last_x = None;
     for x in a.bytes() {
-        // The counts to the left, in the row above and in this row. `above_that` has the counts two rows
+        // The counts to the left: `last` in this row, `diagonal` one row above, `two_up` two rows above.
+        // `swapped` is two columns to the left and two rows above. `above_that` has the counts two rows
         // above.
         let (mut diagonal, mut last) = (*before, *before + 1);
         let (mut two_up, mut swapped) = (before.saturating_sub(1), 0);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_rejects_invalid_options() {
+    fn a_server_rejects_invalid_calls() {
         let server = Server(Shelf);
         let word = xdr::to_bytes(&1u32).unwrap();
         assert_eq!(serve(&server, 3, &word), Err(Reject::ProcedureUnavailable));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_has_its_derives_by_features() {
+    fn features_enable_the_derives_of_a_crate() {
         assert!(round_trips::<emitted::more::Result_>() > 20);
         assert_eq!(emitted::more::more_v2::proc::Name::NUMBER, 2);
         let tree = emitted::more::Tree { left: None, right: None, key: 1 };
@@ -410,7 +410,7 @@ fn emit_crate(scratch: &Scratch) {
     let first = generate(&scratch.path(""), Command::new(compiler).args(words));
     let head = first[0].lines().map_while(|line| line.strip_prefix("# ")).collect::<Vec<_>>().join(" ");
     let (_, command) = head.split_once("Regenerate with `rpcrdma-xdrgen ").expect("the command");
-    let command = format!("exec \"$0\" {}", command.split_once('`').expect("its end").0);
+    let command = format!("exec \"$0\" {}", command.split_once('`').expect("the end of the command").0);
     assert!(command.contains(" ../specs/base.x ../specs/more.x --output . "), "{command}");
     fs::write(&files()[1], "").expect("a file of the crate");
     let again = generate(&emitted, Command::new("sh").args(["-c", &command, compiler]));
@@ -422,7 +422,7 @@ fn emit_crate(scratch: &Scratch) {
 fn errors_are_data_and_their_text_quotes_the_line() {
     let readme = include_str!("../README.md");
     let (_, error) = readme.split_once("```text\nError: ").expect("an example");
-    let (error, _) = error.split_once("```").expect("its end");
+    let (error, _) = error.split_once("```").expect("the end of the example");
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("kv.x");
     fs::write(&path, include_str!("diagnostics/X213-near.x")).expect("a document");
@@ -436,8 +436,8 @@ fn errors_are_data_and_their_text_quotes_the_line() {
     assert!(!folder.path().join("kv.rs").exists());
 }
 
-/// A build script must not cause cargo to build the command-line program's dependencies.
-fn has_no_command_line(scratch: &Scratch) {
+/// Asserts that a build script does not depend on the crates that only the command-line program needs.
+fn assert_no_command_line_crates(scratch: &Scratch) {
     let (success, tree) = scratch.cargo(&["tree", "--edges", "normal,build", "--prefix", "none"]);
     assert!(success && tree.lines().any(|line| line.starts_with("rpcrdma-xdrgen v")), "{tree}");
     for name in ["clap", "annotate-snippets", "serde_json"] {
@@ -451,7 +451,7 @@ fn has_no_command_line(scratch: &Scratch) {
 #[test]
 fn a_build_script_compiles_documents() {
     let scratch = user_crate();
-    has_no_command_line(&scratch);
+    assert_no_command_line_crates(&scratch);
     let (success, output) = scratch.cargo(&["test", "--quiet"]);
     assert!(
         success && output.contains("8 passed") && !output.contains("`emitted` (lib) generated"),

@@ -4,8 +4,8 @@
 //!
 //! A fixture is named after its code, and its first lines contain the expectations:
 //!
-//! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it has no
-//!   position in a document.
+//! - `expect: X212 4:8`: the code of the only finding, its line and its column; `expect: X401 nowhere` if
+//!   the finding has no position in a document.
 //! - `with: base.x other.x`: documents that are compiled together with the fixture. A `.toml` fixture is
 //!   the binding of these documents.
 //! - `args: generate --crate 9p`: the arguments, in place of `check`.
@@ -254,7 +254,7 @@ fn breaches(text: &str, rules: Rules) -> Vec<Diagnostic> {
 fn the_first_example_of_a_page_has_its_finding_and_the_others_are_correct() {
     let all = include_str!("../DIAGNOSTICS.md");
     let (_, shared) = all.split_once("```xdr document\n").expect("the document of the bindings");
-    let (shared, _) = shared.split_once("```").expect("its end");
+    let (shared, _) = shared.split_once("```").expect("the end of the document");
     for code in diag::codes() {
         let page = diag::page(code).expect("a page");
         let examples = examples(&page);

@@ -109,7 +109,7 @@ fn every_borrowed_type_equals_the_owned_encoding_and_does_not_allocate() {
     assert!(output.contains(&format!("{} passed", 2 * documents.len() + 3)), "{output}");
 }
 
-/// Returns the borrowed code of a document, without documentation and line endings.
+/// Returns the emitted code of a document, without documentation and line endings.
 fn code(text: &str, options: &Options) -> String {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", text));
@@ -154,7 +154,7 @@ fn only_types_that_hold_data_have_a_lifetime() {
 }
 
 #[test]
-fn a_build_script_enables_it_with_one_call() {
+fn a_build_script_enables_borrowed_output_with_one_call() {
     let directory = tempfile::tempdir().expect("a directory");
     let document = workspace().join("specs/mount3.txt");
     let build = rpcrdma_xdrgen::Build::new().document(document).out_dir(directory.path()).borrowed();

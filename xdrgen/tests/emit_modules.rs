@@ -141,7 +141,8 @@ fn a_generated_crate_is_complete() {
         &files[1].1,
         &[
             "//! Where things are",
-            "//! It has 6 types, 1 constant and 2 programs, in a module for each document: //! //! - [`base_1`][]: `specs/base-1.x`",
+            "//! This crate has 6 types, 1 constant and 2 programs, in a module for each document: \
+             //! //! - [`base_1`][]: `specs/base-1.x`",
             "//! let client = find::base_1::base_v1::Client(caller); //! let result = client.base_touch(&args).await?;",
             "//! # `MORE_V1`, version 1 of program 101",
             "//! | 1 | [`MORE_FIND`](more::more_v1::proc::Find) | [`Label`](base_1::Label) | [`Found`](more::Found) |",

@@ -37,11 +37,11 @@ fn the_errata_of_published_documents_are_listed() {
     };
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errata.md");
     let text = fs::read_to_string(&path).expect("a readable document");
-    let (head, rest) = text.split_once(BEGIN).expect("a readable document");
-    let (listed, tail) = rest.split_once(END).expect("a readable document");
+    let (head, rest) = text.split_once(BEGIN).expect("the beginning of the table");
+    let (listed, tail) = rest.split_once(END).expect("the end of the table");
     let table = table(&corpus);
     if std::env::var_os("XDRGEN_BLESS").is_some() {
-        fs::write(&path, [head, BEGIN, &table, END, tail].concat()).expect("a readable document");
+        fs::write(&path, [head, BEGIN, &table, END, tail].concat()).expect("the table can be written");
     } else {
         assert_eq!(listed, table, "{} is outdated: run this test with XDRGEN_BLESS=1", path.display());
     }
@@ -69,7 +69,7 @@ fn table(corpus: &Path) -> String {
             let omitted = omitted.filter(|name| !name.is_empty()).map(|name| format!("`{name}`"));
             let omitted = omitted.unwrap_or_default();
             writeln!(table, "| RFC {} | {line} | {code}{sign} | {title} | {omitted} |", numbers[0])
-                .expect("a readable document");
+                .expect("writing to a string never fails");
         }
     }
     table

@@ -367,7 +367,7 @@ fn conflicting_rust_names_get_underscores() {
     finds("struct a { int foo; int Foo; };\n", &["X400 1:25"], &["`foo_`"]);
 }
 
-// ---- documents that were never compiled
+// ---- published and unpublished documents
 
 const PROSE: &str = "   The types are as follows.\n\n      struct good {\n         int x;\n      };\n\n   \
     Another one is this.\n\n      struct bad {\n         missing x;\n      };\n\n   \
@@ -489,7 +489,7 @@ fn a_constant_bound_is_at_least_that_of_the_type() {
 }
 
 #[test]
-fn a_type_without_a_bound_leaves_it_to_the_binding_except_for_its_bounded_parts() {
+fn a_binding_bounds_only_the_unbounded_parts_of_a_result() {
     let xdr = |bound: &str| {
         format!(
             "struct res {{ opaque data<{bound}>; string name<100>; }};\n\

@@ -161,7 +161,7 @@ fn existing_members_are_not_additions() {
 }
 
 #[test]
-fn in_unpublished_documents_such_comments_are_ignored() {
+fn additions_in_unpublished_documents_are_ignored() {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));
     let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));

@@ -80,7 +80,8 @@ fn check_space(root: &Path) -> Result<(), String> {
     let disk = rustix::fs::statvfs(&target).map_err(|error| format!("{}: {error}", target.display()))?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
     if free < SPACE_MIN {
-        return Err(format!("{}: only {free} MiB of disk space are free", target.display()));
+        let path = target.display();
+        return Err(format!("{path}: only {free} MiB of free disk space (minimum {SPACE_MIN} MiB)"));
     }
     Ok(())
 }
@@ -114,7 +115,7 @@ impl<'a> Gate<'a> {
         let _ = fs::remove_file(&records);
         let mut command = Command::new(own_program()?);
         command.arg0("xtask").args(["step", name]).current_dir(self.root).env(not_run::FILE, &records);
-        // With this variable, tests that need tshark search for the program, and record if it is missing.
+        // Without this variable, tests with tshark are skipped even if tshark is installed.
         command.env("RPCRDMA_TSHARK", "1");
         let began = Instant::now();
         let totals = &mut self.report.totals;

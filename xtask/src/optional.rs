@@ -1,7 +1,7 @@
 //! Lints, documents and tests the features that are off by default, all of them at once.
 //!
 //! The commands select the entire workspace. If they selected packages, cargo would compile the dependencies
-//! again, with fewer features. In return, these checks do not notice a manifest that lacks a feature of a
+//! again, with fewer features. However, these checks do not notice a manifest that lacks a feature of a
 //! dependency if another package of the workspace enables the feature.
 
 use std::path::Path;

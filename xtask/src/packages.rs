@@ -170,7 +170,7 @@ pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     if !rustup.args(["run", &toolchain, "cargo", "--version"]).output().is_ok_and(|out| out.status.success())
     {
         let how = format!("`rustup toolchain install {toolchain} --profile minimal`");
-        not_run::record("msrv", format_args!("Rust {toolchain} is missing: {how}"));
+        not_run::record("msrv", format_args!("Rust {toolchain} is missing: run {how}"));
         return Ok(());
     }
     if !builds_verbs("msrv") {
@@ -204,7 +204,7 @@ fn metadata(root: &Path) -> Result<Metadata, String> {
 fn builds_verbs(step: &str) -> bool {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
-        not_run::record(step, format_args!("{VERBS} lacks packages: {}", missing.join(" ")));
+        not_run::record(step, format_args!("{VERBS}: missing packages: {}", missing.join(" ")));
     }
     missing.is_empty()
 }

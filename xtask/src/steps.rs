@@ -29,8 +29,8 @@ pub(crate) const STEPS: &[Step] = &[
 /// features together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Lints sets of features that the other steps do not compile: the runtime without `capture`, `rpcrdma-nfs`
-/// with each of [`NFS_FEATURES`]. Also tests the runtime.
+/// Lints sets of features that the other steps do not compile: the runtime without `capture`, and
+/// `rpcrdma-nfs` with each of [`NFS_FEATURES`]. Also runs the runtime's test `no_capture`.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =

@@ -208,7 +208,7 @@ impl Walk<'_> {
         command
     }
 
-    /// Runs a command of a guide. Commands in guides contain no quotes.
+    /// Runs a command of a guide. The command must not contain quotes.
     fn shell(&self, directory: &Path, line: &str) -> Result<(), String> {
         let mut words = line.split_whitespace();
         let mut command = self.command(directory, words.next().ok_or("an empty command")?);

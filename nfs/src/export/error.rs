@@ -108,7 +108,7 @@ impl NfsError {
         ALL.iter().map(|(error, ..)| *error).find(|error| error.number() == number)
     }
 
-    /// Returns the name in RFC 1813.
+    /// Returns the error's name in RFC 1813.
     #[must_use]
     pub fn name(self) -> &'static str {
         ALL.iter().find(|(error, ..)| *error == self).map_or("", |(_, name, _)| name)

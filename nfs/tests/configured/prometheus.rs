@@ -16,7 +16,7 @@ struct Histogram {
 /// Returns the value of each sample by its text, such as `name{label="value"}`.
 ///
 /// # Errors
-/// The first invalid line, an inconsistent histogram, or a missing newline at the end.
+/// Returns the first invalid line, or describes an inconsistent histogram or a missing final newline.
 pub(crate) fn samples(text: &str) -> Result<HashMap<String, f64>, String> {
     let (mut samples, mut families, mut histograms) = (HashMap::new(), HashSet::new(), BTreeMap::new());
     let (mut family, mut kind) = ("", "");

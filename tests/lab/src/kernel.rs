@@ -63,8 +63,8 @@ const FIXES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The change that makes siw request peer-to-peer connections (RFC 6581 section 9). In siw, this setting is a
-/// compile-time constant.
+/// The change that makes siw request peer-to-peer connections (RFC 6581 section 9.2). In siw, this setting is
+/// a compile-time constant.
 const PEER_TO_PEER: &(&str, &str, &str) =
     &("siw_main.c", "\nconst bool peer_to_peer;\n", "\nconst bool peer_to_peer = true;\n");
 

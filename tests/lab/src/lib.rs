@@ -329,7 +329,7 @@ impl Lab {
     fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { rpcrdma_verbs_packages::missing() } else { Vec::new() };
         if !missing.is_empty() {
-            return Err(format!("missing: {}", missing.join(" ")));
+            return Err(format!("missing packages: {}", missing.join(" ")));
         }
         let series = series.name();
         let mut archive = None;

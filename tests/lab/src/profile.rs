@@ -97,7 +97,7 @@ const SYSTEM_CALLS: [(Part, &[&str]); 6] = [
 #[derive(Debug)]
 struct Sample<'a> {
     thread: &'a str,
-    /// Whether the innermost function belongs to the kernel.
+    /// True if the innermost function belongs to the kernel.
     in_kernel: bool,
     functions: Vec<&'a str>,
 }

@@ -26,7 +26,7 @@ pub fn record(what: &str, why: impl Display) {
     let line = line(what, &why.to_string());
     let file =
         env::var_os(FILE).and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok());
-    // One write for each line, since many processes append.
+    // Write each line with one call, because many processes append.
     let written = file.is_some_and(|mut file| file.write_all(format!("{line}\n").as_bytes()).is_ok());
     if !written {
         let _ = writeln!(io::stderr(), "not run: {}", line.replacen('\t', ": ", 1));

@@ -112,9 +112,9 @@ pub(super) async fn slow_over_tcp(target: Target) -> Infallible {
 /// How a peer treats the last MiB of a transfer.
 #[derive(Clone, Copy)]
 pub(super) enum LastMib {
-    /// Never sends it.
+    /// The peer does not send the last MiB.
     Withheld,
-    /// Sends it at 40 KiB/s.
+    /// The peer sends the last MiB at 40 KiB/s.
     Slow,
 }
 

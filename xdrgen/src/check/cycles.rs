@@ -55,7 +55,7 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
 }
 
 /// Reports each cycle once: only cycles of typedefs if `of_aliases` is true, otherwise only other cycles. The
-/// position is the field that leads into the cycle, in the type that is defined first.
+/// position is in the type that is defined first: the field that refers to the next type of the cycle.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut reported = HashSet::default();
     for (id, ty) in hir.typed() {

@@ -122,7 +122,7 @@ pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
     for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
         let layout = messages.layouts.ty(result);
         let narrow = |bound: &Option<_>, least: u64, max: u64, of_item: bool| {
-            // A smaller bound was already reported.
+            // A bound below `least` was already reported.
             let (place, bytes) =
                 constant(bound.as_ref()).filter(|(_, bytes)| (least..max).contains(bytes))?;
             Some(MessageKind::NarrowBound { procedure: name.clone(), bytes, max, of_item }.at(place.span))

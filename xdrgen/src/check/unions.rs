@@ -38,8 +38,8 @@ pub(super) fn unused_defaults(facts: &Facts<'_>, found: &mut Found) {
 /// Returns the names of the values without an arm. The result is empty if the union has a default arm or an
 /// integer discriminant, or if an invalid label was omitted.
 fn missing(hir: &Hir, union: &Union) -> Excerpt<String> {
-    let has_all = !union.has_all_labels || union.arms.iter().any(|arm| arm.labels.is_empty());
-    let selector = hir.selector(&union.discriminant).filter(|_| !has_all);
+    let is_exempt = !union.has_all_labels || union.arms.iter().any(|arm| arm.labels.is_empty());
+    let selector = hir.selector(&union.discriminant).filter(|_| !is_exempt);
     let labels = union.arms.iter().flat_map(|arm| &arm.labels);
     let taken: HashSet<i128> = labels.map(|label| label.value).collect();
     let free = |values: &mut dyn Iterator<Item = (i128, &str)>| {

@@ -26,7 +26,7 @@ pub struct Section {
     pub title: String,
 }
 
-/// Estimated length of a line in bytes. Few documents have lines that are shorter on average.
+/// Estimated length of a line in bytes. In most RFCs, the lines are longer on average.
 const BYTES_OF_A_LINE: usize = 32;
 
 /// Splits a document into lines and flags those of page breaks.

@@ -1,4 +1,4 @@
-//! Maps each byte of an extracted text to its document.
+//! Maps each byte of an extracted text to its position in the document.
 
 use std::ops::Range;
 

@@ -17,7 +17,7 @@ struct Found {
     /// The first line, which may be a comment.
     first: usize,
     /// The line after the last line of the definition.
-    last: usize,
+    next: usize,
     /// The offset of the definition's end in the document.
     end: usize,
     indent: usize,
@@ -55,7 +55,7 @@ pub(super) fn indented(
         match piece {
             Piece::Definition(found) => copy(&mut builder, lines, found),
             Piece::Define(line) => {
-                let found = Found { first: *line, last: *line + 1, end: usize::MAX, indent: usize::MAX };
+                let found = Found { first: *line, next: *line + 1, end: usize::MAX, indent: usize::MAX };
                 copy(&mut builder, lines, &found);
             }
             Piece::Size(size) => {
@@ -73,7 +73,7 @@ pub(super) fn indented(
 
 /// Copies lines, without page breaks and without the indentation of the definition.
 fn copy(builder: &mut Builder<'_>, lines: &[Line], found: &Found) {
-    for line in lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.page_break)
+    for line in lines.get(found.first..found.next).unwrap_or_default().iter().filter(|line| !line.page_break)
     {
         let text = line.text(builder.document);
         let blanks = (text.len() - text.trim_start_matches(' ').len()).min(found.indent);
@@ -134,15 +134,15 @@ impl<'a> Scan<'a> {
                     self.pieces.push((line, Piece::Define(line)));
                 }
             } else if begins_definition(text)
-                && let Some(last) = self.definition(line, free)
+                && let Some(next) = self.definition(line, free)
             {
                 // The last line may also contain the start of another definition, but this line is not
                 // examined again.
-                line = last.max(line + 1);
+                line = next.max(line + 1);
                 free = line;
                 continue;
-            } else if let Some(last) = self.misspelt(line) {
-                line = last.max(line + 1);
+            } else if let Some(next) = self.misspelt(line) {
+                line = next.max(line + 1);
                 continue;
             }
             line += 1;
@@ -155,21 +155,21 @@ impl<'a> Scan<'a> {
         let indent = text.len() - text.trim_start_matches(' ').len();
         let limit = self.limit(line);
         let mut builder = Builder::new(self.id, self.document);
-        copy(&mut builder, self.lines, &Found { first: line, last: limit, end: usize::MAX, indent });
+        copy(&mut builder, self.lines, &Found { first: line, next: limit, end: usize::MAX, indent });
         match (self.recognizer)(&builder.text, &builder.map, self.published) {
             Region::Definition { end, key, sizes, constants, found } => {
                 let document_end = builder.map.document(u32::try_from(end).ok()?) as usize;
-                let last = self.lines.partition_point(|line| line.range.start < document_end);
+                let next = self.lines.partition_point(|line| line.range.start < document_end);
                 self.sizes.extend(sizes);
                 self.constants.extend(constants);
                 if self.keys.insert(key) {
                     let first = self.comment_before(line, free).unwrap_or(line);
-                    let found = Found { first, last, end: document_end, indent };
+                    let found = Found { first, next, end: document_end, indent };
                     self.pieces.push((first, Piece::Definition(found)));
                 }
                 let published = self.published;
                 self.diagnostics.extend(found.into_iter().map(|found| found.weakened_if(published)));
-                Some(last)
+                Some(next)
             }
             Region::Broken(found) => {
                 if self.is_probably_intended(line) {
@@ -197,8 +197,8 @@ impl<'a> Scan<'a> {
         builder.insert(keyword, start);
         builder.copy(start + word.len(), self.lines.get(line)?.range.end);
         builder.line_end();
-        let last = self.limit(line);
-        copy(&mut builder, self.lines, &Found { first: line + 1, last, end: usize::MAX, indent: 0 });
+        let next = self.limit(line);
+        copy(&mut builder, self.lines, &Found { first: line + 1, next, end: usize::MAX, indent: 0 });
         let Region::Definition { end, .. } = (self.recognizer)(&builder.text, &builder.map, false) else {
             return None;
         };

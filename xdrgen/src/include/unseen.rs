@@ -6,8 +6,9 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns about each such name once per document, in conditions after the first `#include`. Names defined
-/// by `-D` or earlier in the document itself are exempt.
+/// Warns about conditions after the first `#include` on names that only an included document defines. Each
+/// name causes at most one warning per document. Names defined by `-D` or earlier in the document itself are
+/// exempt.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

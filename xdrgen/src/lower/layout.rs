@@ -116,8 +116,8 @@ pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
             ids.map(|id| layouts.named(id).lengths.max.fits(COPIED)).collect()
         }
     };
-    // `Copy` and `Eq` are assumed until a part lacks them. `Default` is assumed only once a value is
-    // known to be finite.
+    // `Copy` and `Eq` are assumed until a part lacks them. `Default` starts as false, so that a type
+    // has it only if a finite default value exists.
     let start = Derives { copy: true, eq: true, default: false };
     let derives = graph.solve(start, |id, derives| {
         let Some(ty) = module.get(id) else { return Derives::default() };
@@ -179,7 +179,7 @@ fn type_has_default(ty: &Type, data: Data, derives: &[Derives]) -> bool {
 
 // ---- sizes
 
-/// The approximate size of the values of each type in memory.
+/// The approximate size in memory of the values of each type, in bytes.
 struct Memory {
     of_types: Vec<u64>,
     data: Data,

@@ -104,7 +104,7 @@ impl<'f> Naming<'f> {
     pub(super) fn of_type(&mut self, ty: &TypeDef) -> String {
         let wanted = self.names.of_type(namespace::last(&ty.name));
         let scope = self.scope(&ty.name);
-        // A tuple struct is also a function, and functions share a name space with constants.
+        // A tuple struct is also a function, which shares Rust's value namespace with constants.
         let may_be_tuple = |ty: &Type| matches!(ty, Type::Array(..) | Type::Optional(_));
         if let Body::Alias(field) = &ty.body
             && may_be_tuple(&field.ty)

@@ -22,7 +22,7 @@ pub(crate) struct Consts {
 enum Undefined<'a> {
     /// The value of a built-in name. `None` if the name is invalid; the error was already reported.
     Number(Option<i128>),
-    /// An erratum: the name that was intended.
+    /// The intended name, if the name is an erratum.
     Intended(&'a str),
 }
 
@@ -53,7 +53,7 @@ impl Consts {
         unresolved: &mut Vec<Unresolved>,
     ) -> Option<i128> {
         let mut path: Vec<(&str, usize)> = Vec::new();
-        let mut on_way: HashSet<&str> = HashSet::default();
+        let mut visited: HashSet<&str> = HashSet::default();
         let mut next = Ok(value);
         let mut number = loop {
             let (name, span) = match next {
@@ -71,7 +71,7 @@ impl Consts {
                 }
                 continue;
             };
-            if !on_way.insert(name) {
+            if !visited.insert(name) {
                 break self.cycle(name, span, named, found, &path);
             }
             let (value, steps) = match named.source {

@@ -19,7 +19,8 @@ struct Members<'a> {
     /// The index of the first member with each value.
     first_of: HashMap<i32, u32>,
     members: Vec<Member>,
-    /// The severity of the last reported value. Values that depend on this value are not reported.
+    /// The severity of the last reported value. A value that depends on this value is reported only if its
+    /// severity is higher.
     reported: Option<Severity>,
 }
 

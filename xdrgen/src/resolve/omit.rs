@@ -107,7 +107,7 @@ impl<'a> Omission<'a> {
                 used.values.into_iter().for_each(|name| add(Space::Value, name));
             }
             let mut sorted: Vec<&Definition> = document.specification.definitions.iter().collect();
-            // A supplied definition can lie inside the definition that uses it. If both start at one
+            // A supplied definition can lie inside the definition that uses it. If both start at the same
             // position, the outer definition sorts first.
             sorted.sort_by_key(|definition| (definition.span.start, std::cmp::Reverse(definition.span.end)));
             places.insert(document.id, sorted);
@@ -225,7 +225,7 @@ impl<'a> Omission<'a> {
     }
 
     /// Returns the definition at a position. If several definitions share a position because they come
-    /// from one use of a macro, returns the definition of the name.
+    /// from one use of a macro, returns the definition of `name`, or else the last of them.
     fn holding(&self, span: Span, name: Option<&str>) -> Option<&'a Definition> {
         let places = self.places.get(&span.source)?;
         let after = places.partition_point(|definition| definition.span.start <= span.start);

@@ -29,7 +29,7 @@ const AUTH_DH = 3;
 const AUTH_DES = 3;
 /* Kerberos without the GSS-API (RFC 2695). */
 const AUTH_KERB = 4;
-/* RSA (RFC 5531 section 14). */
+/* RSA (RFC 5531 appendix C). */
 const AUTH_RSA = 5;
 /* GSS-API (RFC 2203). */
 const RPCSEC_GSS = 6;
@@ -59,15 +59,15 @@ struct authsys_parms {
     unsigned int gid;
     unsigned int gids<16>;
 };
-/* The protection of a call besides authentication (RFC 2203 section 5.3.1). */
+/* The protection of a call besides authentication, named as in NFS version 4.1 (RFC 5662). */
 enum rpc_gss_svc_t {
     rpc_gss_svc_none = 1,
     rpc_gss_svc_integrity = 2,
     rpc_gss_svc_privacy = 3
 };
-/* The name of rpc_gss_svc_t in newer documents. */
+/* The name of rpc_gss_svc_t in RFC 2203 section 5. */
 typedef rpc_gss_svc_t rpc_gss_service_t;
-/* An object that is opaque to the network (RFC 1813 section 6.1). */
+/* An object that is opaque to the network (used in RFC 1813 section 6, but not defined there). */
 typedef opaque netobj<1024>;
 /* An address in the transport's format (RFC 1833 section 2.1). */
 struct netbuf {

@@ -138,9 +138,9 @@ impl<'a> Scope<'a> {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
 
-    /// Returns the correction of an undefined name in a published document, if any. For an example in prose,
-    /// this is the only name that differs by one letter. Otherwise, the name may be from another document,
-    /// and the correction is the only local name that differs by a short prefix.
+    /// Returns the correction of an undefined name in a published document, if exactly one name qualifies. In
+    /// an example in prose, names that differ by one letter qualify. Otherwise, another document may define
+    /// the undefined name, so only names of the same document that differ by a short prefix qualify.
     pub(crate) fn intended_name<'c>(
         &self,
         name: &Identifier,
@@ -354,8 +354,8 @@ impl<'a> Scope<'a> {
         self.values.keys().copied()
     }
 
-    /// Returns the type name most similar to `name`, if any. Requires a closer match for the definition that
-    /// contains `name`, and if another document may define `name`.
+    /// Returns the type name most similar to `name`, if any. Requires a closer match if the candidate's
+    /// definition contains `name`, or if another document may define `name`.
     pub(crate) fn type_like(&self, name: &Identifier) -> Option<&'a str> {
         let length = name.name.len();
         let is_around = |span: Span| is_within(name.span, span);
@@ -436,7 +436,7 @@ fn better<'a>(
         let one_kind = all.iter().all(|one| all.first().is_some_and(|first| kind(one) == kind(first)));
         let rank = |one: &&&'a Definition| (is_resolved(one), if one_kind { parts(one) } else { 0 });
         let Some(&last) = all.iter().max_by_key(rank) else { continue };
-        // Of several equal definitions, the first takes effect.
+        // If several definitions are equal, the first takes effect.
         let best = all.iter().find(|one| repeats.same(one, last)).copied().unwrap_or(last);
         let others = all.iter().filter(|one| !std::ptr::eq(**one, best));
         better.extend(others.map(|one| (std::ptr::from_ref::<Definition>(one), best)));

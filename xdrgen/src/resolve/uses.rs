@@ -11,7 +11,7 @@ enum Role<'d> {
     DefinesValue(&'d Identifier),
     UsesType(&'d Identifier),
     UsesValue(&'d Value),
-    /// A part: a declaration, a member, a label.
+    /// A declaration, a member or a label.
     Part,
     Enum(&'d EnumBody),
 }

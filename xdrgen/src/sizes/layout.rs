@@ -129,7 +129,7 @@ fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
             true => Items { count: Size::Unbounded, largest: Size::Unbounded },
             false => combined(&known),
         };
-        // Each type of a cycle contains the others, so all of them contain the same number of items.
+        // Each type of a cycle contains the others, so all of them have the same `Items`.
         for _ in 0..2 {
             for id in cycle {
                 known.get_mut(id.0).into_iter().for_each(|slot| *slot = items);

@@ -55,7 +55,7 @@ macro_rules! version_4 {
             }
 
             #[test]
-            fn a_compound_has_the_operations_that_are_there() {
+            fn a_compound_with_missing_operations_is_rejected() {
                 // An empty tag, minor version 1, and a number of GETFH operations of one word each.
                 for (count, refusal) in [(u32::MAX, true), (3, true), (2, false)] {
                     let compound = words(&[0, 1, count, 10, 10]);

@@ -36,8 +36,8 @@ pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     text
 }
 
-/// Returns an expression for a value of a type (`None` for an alias), and the number of alternatives from
-/// which the expression selects: members of an enum, or discriminants of a union.
+/// Returns an expression for a value of a type; `None` for an alias. Also returns the number of enum members
+/// or union discriminants from which the expression selects.
 fn value(module: &Module, ty: &TypeDef) -> (Option<String>, usize) {
     let name = &ty.ident;
     let (value, choices) = match &ty.body {

@@ -206,7 +206,7 @@ pub fn codec<T: Sample + Xdr + PartialEq + Debug>(name: &'static str, choices: u
 fn make<T: Sample + Xdr + PartialEq + Debug>(dice: &mut Dice) -> Vec<u8> {
     let value = T::sample(dice);
     let bytes = xdr::to_bytes(&value).expect("a valid value");
-    assert_eq!(xdr::encoded_len(&value).expect("the same"), bytes.len() as u64);
+    assert_eq!(xdr::encoded_len(&value).expect("a valid value"), bytes.len() as u64);
     let back: T = xdr::from_bytes(&bytes).unwrap_or_else(|error| panic!("{error}: {value:?}"));
     assert_eq!(back, value);
     bytes.to_vec()
@@ -232,11 +232,11 @@ pub fn check(codec: &Codec) {
             rejects_truncated_input(codec, &bytes);
         }
         if turn < 4 {
-            bears_any_word(codec, &bytes);
+            survives_changed_words(codec, &bytes);
         }
     }
     assert_eq!(reached.len(), codec.choices, "{}: some arms or members did not occur", codec.name);
-    bears_endless_words(codec);
+    survives_repeated_words(codec);
 }
 
 fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
@@ -249,29 +249,29 @@ fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
 
 /// Replaces each word in turn with a huge count, an unknown bool or member, or nonzero padding. The result
 /// must be rejected, or be the only encoding of another value.
-fn bears_any_word(codec: &Codec, bytes: &[u8]) {
+fn survives_changed_words(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {
         let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         let [a, b, c, d] = word;
         for changed in [[0xff; 4], [0, 1, 0, 0], [a, b, c, d ^ 1], [a, b, c, d | 2], [a | 0x80, b, c, d]] {
             other[at..at + 4].copy_from_slice(&changed);
-            bears(codec, &other);
+            survives(codec, &other);
         }
         other[at..at + 4].copy_from_slice(&word);
     }
 }
 
 /// Decodes long streams that repeat one word: lists in which every link continues, and nested counts of one.
-fn bears_endless_words(codec: &Codec) {
+fn survives_repeated_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
-        bears(codec, &word.to_be_bytes().repeat(10_000));
+        survives(codec, &word.to_be_bytes().repeat(10_000));
     }
 }
 
 /// Asserts that decoding allocates in proportion to the length of the input, regardless of its counts, and
 /// that accepted input round-trips.
-fn bears(codec: &Codec, bytes: &[u8]) {
+fn survives(codec: &Codec, bytes: &[u8]) {
     let mut result = None;
     let used = measure(|| result = Some((codec.reencode)(bytes)));
     let name = codec.name;

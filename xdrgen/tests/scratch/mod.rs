@@ -1,4 +1,4 @@
-//! Crates created for a test, as by a user: outside the project, with path dependencies.
+//! Crates like those of a user: outside the project, with path dependencies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn dev_profile() -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the section for a crate of the workspace, which is a dependency of the created crate.
+/// Returns the section of a manifest that disables the optimization of a crate of the workspace.
 fn unoptimized(name: &str) -> String {
     format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = 0\n\n")
 }

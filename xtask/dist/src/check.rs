@@ -191,7 +191,10 @@ fn hardened(unpacked: &Unpacked<'_>) -> Result<()> {
     let table = String::from_utf8_lossy(&output.stdout);
     let exposure = table.lines().find(|line| line.contains("Overall exposure level")).unwrap_or_default();
     println!("{}", exposure.trim_start_matches(|c: char| !c.is_ascii()).trim());
-    ensure!(output.status.success() && !exposure.is_empty(), "above the limit ({EXPOSURE}): {exposure}");
+    ensure!(
+        output.status.success() && !exposure.is_empty(),
+        "systemd-analyze security {EXPOSURE} failed: {exposure}"
+    );
     Ok(())
 }
 

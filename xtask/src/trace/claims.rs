@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn selections_without_calls_are_rejected() {
+    fn invalid_claims_are_reported() {
         for (text, expected) in [
             ("/// Requirement: R001\nfn x() {}", "is not a test"),
             ("#[test] #[ignore = \"slow\"] fn r001_x() {}", "is ignored"),

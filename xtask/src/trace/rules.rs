@@ -40,13 +40,13 @@ pub enum Level {
     /// MUST or REQUIRED.
     #[serde(rename = "MUST")]
     Must,
-    /// Forbidden.
+    /// MUST NOT or SHALL NOT.
     #[serde(rename = "MUST NOT")]
     MustNot,
     /// SHOULD or RECOMMENDED.
     #[serde(rename = "SHOULD")]
     Should,
-    /// Advised against.
+    /// SHOULD NOT or NOT RECOMMENDED.
     #[serde(rename = "SHOULD NOT")]
     ShouldNot,
     /// MAY or OPTIONAL.
@@ -61,14 +61,14 @@ pub enum Level {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// The code obeys the rule, and tests verify it.
+    /// The code follows the rule, and tests verify this.
     Met,
     /// The rule does not apply to this project.
     #[serde(rename = "not applicable")]
     NotApplicable,
     /// The code deviates from the rule on purpose.
     Excepted,
-    /// The code does not obey the rule yet, or no test verifies it.
+    /// The code does not follow the rule yet, or no test verifies the rule.
     Missing,
 }
 

@@ -67,7 +67,7 @@ pub(super) fn markdown(trace: &Trace) -> String {
         let _ = writeln!(text, "| {source} | {met} | {excepted} | {not_applicable} | {missing} |");
     }
     let musts = trace.entries.iter().filter(|entry| entry.is_missing_must()).count();
-    let _ = writeln!(text, "\n{musts} of the missing rules are a MUST or a MUST NOT.");
+    let _ = writeln!(text, "\nMissing rules with the level MUST or MUST NOT: {musts}.");
     let rules = trace.entries.iter().filter(|entry| entry.level.is_some());
     text.push_str(
         "\n## Rules\n\n| Id | Where | Level | Binds | Rule | Status |\n|---|---|---|---|---|---|\n",
@@ -90,7 +90,7 @@ pub(super) fn markdown(trace: &Trace) -> String {
 const HEAD: &str = "\
 # Rules and their tests
 
-Written by `cargo xtask trace --table` from the files next to it and from the tests that name rules; do not edit.
+Written by `cargo xtask trace --table` from the TOML files in this directory and from tests. Do not edit.
 The rules are paraphrased; their documents are authoritative.
 
 - **met**: the code follows the rule, and the named tests fail otherwise.
@@ -166,7 +166,7 @@ mod tests {
         let text = markdown(&trace());
         for expected in [
             "| RFC 1 | 1 | 0 | 0 | 1 |",
-            "1 of the missing rules are a MUST",
+            "Missing rules with the level MUST or MUST NOT: 1.",
             "| H01 | a \\| b | It is so. | met<br>[h01_x](../../a/b.rs) |",
             "| missing: Much. |",
         ] {

@@ -18,11 +18,12 @@ use crate::{archive, run};
 const CAPABILITIES: [u32; 7] = [0, 1, 3, 4, 6, 7, 27];
 /// The user and group of the unprivileged caller.
 const CALLER: u32 = 1234;
-/// The longest time to wait for the start, a reload or the end.
+/// Time limit for the start of the service, the effect of a reload, and the end of the container.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Boots a Debian root in which the service is enabled. The service must have only the capabilities of its
-/// unit, act as its callers, write only where the unit allows it, reload its configuration, and stop.
+/// unit, act as its callers, and write only where the unit allows it. The service must also reload its
+/// configuration and stop.
 pub(super) fn check(unpacked: &Unpacked<'_>, root: &Path) -> Result<()> {
     need("systemd-nspawn", "systemd-container")?;
     if let Err(error) = run::output(nspawn(root).arg("true")) {
@@ -35,7 +36,7 @@ pub(super) fn check(unpacked: &Unpacked<'_>, root: &Path) -> Result<()> {
     })?;
     check_confinement(system)?;
 
-    // The caller cannot reach the files of the build below a private home directory.
+    // The build may be in a private home directory, which the unprivileged caller cannot read.
     let local = tempfile::tempdir()?;
     fs::set_permissions(&local, fs::Permissions::from_mode(0o755))?;
     let (program, data) = (local.path().join("nfs3"), local.path().join("data"));
@@ -228,7 +229,7 @@ impl Client {
             Ok(_) => bail!("{to} was written"),
             Err(error) => {
                 let error = format!("{error:#}");
-                ensure!(error.contains("read-only file system"), "{to}: the wrong error: {error}");
+                ensure!(error.contains("read-only file system"), "{to}: wrong error: {error}");
                 Ok(())
             }
         }

@@ -9,8 +9,8 @@ use crate::fabric::Side;
 impl Net {
     /// Breaks the connection at a random octet of the outstanding data in each direction.
     ///
-    /// Data before that octet arrives, and data after it is lost. `first` learns of the break at once, its
-    /// peer later.
+    /// Data before that octet arrives, and later data is lost. `first` learns of the break at once. The other
+    /// peer learns of the break later.
     pub(super) fn disconnect(&mut self, first: Side, reason: CloseReason) {
         if self.broken {
             return;
@@ -46,8 +46,8 @@ impl Net {
         }
     }
 
-    /// Truncates an RDMA Write to its first `placed` data octets. Returns `None` if the complete event is
-    /// lost: if `placed` is 0 or the event is not an RDMA Write.
+    /// Truncates an RDMA Write to its first `placed` data octets. If `placed` is 0 or the event is not an
+    /// RDMA Write, the complete event is lost, and the function returns `None`.
     fn truncate(&mut self, event: Event, placed: u64) -> Option<Event> {
         match event {
             Event::Write { to, sink, data } if placed > 0 => {
