@@ -138,7 +138,7 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     assert_eq!((counted.traffic.calls, counted.failures.rejected), (3, 1));
 
     let all = named([("1", 3.0), ("3", 1.0)]);
-    // A server does not measure handlers that panic.
+    // A server does not record the duration of a call whose handler panics.
     for (role, calls) in [("client", &all[..]), ("server", &all[..1])] {
         let name = format!("rpcrdma_{role}_call_duration_seconds program=536870913 version=1 procedure=");
         assert_eq!(metrics.of(&name), calls, "{role}");

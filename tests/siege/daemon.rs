@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 /// The number of small files, which exceeds the number of files that the server keeps open.
 pub(crate) const FILES: usize = 1000;
-/// The size of a small file in bytes. File `N` consists of bytes `N % 256`.
+/// The size of a small file in bytes. Each byte of file `N` is `N % 256`.
 pub(crate) const SMALL: usize = 4096;
 /// The size of the file `large` in bytes.
 const LARGE: u64 = 64 << 20;

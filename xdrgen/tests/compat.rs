@@ -355,7 +355,7 @@ fn equal_cycles_terminate() {
     assert!(found.iter().all(|found| found.starts_with("X502")), "{found:?}");
 }
 
-// ---- several documents of one run
+// ---- several documents in one run
 
 const EXTENSION: &str = "\
 enum kind { ASK = 0, TELL = 1, PING = 2 };

@@ -34,6 +34,18 @@ fn emits(text: &str, expected: &[&str]) {
 }
 
 #[test]
+fn definitions_name_their_section_or_appendix() {
+    let program = "program P { version V { void F(void) = 1; } = 1; } = 99;";
+    let text =
+        format!("1.  One\n\n   /// const A = 1;\n\nAppendix A.  Last\n\n/// const B = 2;\n/// {program}\n");
+    let code = &emit_files(&[("a.txt", &text)], &Options::module("a"))[0].1;
+    let headings = ["/// `A`, section 1. One", "/// `B`, Appendix A. Last", "program 99: Appendix A. Last"];
+    for heading in headings {
+        assert!(code.contains(heading), "no `{heading}` in\n{code}");
+    }
+}
+
+#[test]
 fn constants_have_the_first_type_that_holds_them() {
     emits(
         "const A = 0xff;\nconst B = -5;\nconst c_d = 0xffffffffffffffff;\nconst E = -4294967296;\n",

@@ -297,8 +297,11 @@ fn comments_on_pass_through_lines_may_continue() {
     let definitions = parse(text);
     assert_eq!(names(&definitions), ["A", "B"]);
     assert_eq!(definitions[0].docs, ["a"]);
-    let text = "%/* a */ int x; /* b\n c */\nconst A = 1;\n%int y; /* d\n */\nconst B = 2;\n";
-    assert_eq!(names(&parse(text)), ["%/* a */ int x; /* b\n c */", "A", "%int y; /* d\n */", "B"]);
+    let text =
+        "%/* a */ int x; /* b\n c */\nconst A = 1;\n%int y; /* d\n */\n%/* e */ /* f */\nconst B = 2;\n";
+    let definitions = parse(text);
+    assert_eq!(names(&definitions), ["%/* a */ int x; /* b\n c */", "A", "%int y; /* d\n */", "B"]);
+    assert_eq!(definitions[3].docs.len(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{env, fs};
 use crate::cargo::target;
 use crate::{cargo, child};
 
-/// A program of a package. Its version is fixed, so that a check depends only on the commit.
+/// A program of a package. Its version is fixed, so that a new version cannot change a check's result.
 pub(crate) struct Tool {
     program: &'static str,
     package: &'static str,
@@ -33,6 +33,7 @@ impl Tool {
     pub(crate) fn program(&self, root: &Path, check: &str) -> Option<PathBuf> {
         // All clones of a user share the tools.
         let folder = env::home_dir().unwrap_or_else(|| target(root)).join(".cache/rpcrdma-tools");
+        let folder = folder.join(format!("{}-{}", self.package, self.version));
         let found = self.find(&folder).or_else(|| self.install(root, &folder));
         if found.is_none() {
             let Tool { program, version, .. } = self;
@@ -45,7 +46,11 @@ impl Tool {
         let programs = [PathBuf::from(self.program), folder.join("bin").join(self.program)];
         programs.into_iter().find(|program| {
             let output = Command::new(program).arg("--version").output();
-            output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(self.version))
+            output.is_ok_and(|output| {
+                let text = String::from_utf8_lossy(&output.stdout);
+                output.status.success()
+                    && text.split_whitespace().any(|word| word.trim_start_matches('v') == self.version)
+            })
         })
     }
 

@@ -20,8 +20,8 @@
 //!   adds these rights to the mode. If the server is killed at that time, the rights remain.
 //! - Requires `/proc`, which is used to reopen a checked file and to change its mode.
 //! - Files stay open for up to two seconds after they were last read or written. During this time, a written
-//!   file cannot be executed (ETXTBSY). Per export, at most 512 descriptors stay open. All
-//!   exports together use at most a quarter of the process's limit of open files.
+//!   file cannot be executed (ETXTBSY). Per export, at most 512 descriptors stay open. All exports
+//!   together use about a quarter of the process's limit of open files.
 //! - If the process handles or ignores SIGXFSZ, as `nfs3d` does, a WRITE past RLIMIT_FSIZE fails with
 //!   [`NfsError::FBig`]. Otherwise, the signal terminates the process.
 //! - Each known file uses about 150 bytes of memory until a client removes the file. The memory of files that

@@ -159,8 +159,8 @@ impl Client {
         Client { handle: self.handle.without_retransmission(), ..*self }
     }
 
-    /// Returns a client on the same connection that uses `min_item` instead of [`ClientOptions::min_item`]:
-    /// the minimum size of an item that is sent as a Read chunk, in bytes.
+    /// Returns a client on the same connection that uses `min_item` instead of [`ClientOptions::min_item`].
+    /// `min_item` is the minimum size of an item that is sent as a Read chunk, in bytes.
     #[must_use]
     pub fn with_min_item(&self, min_item: usize) -> Self {
         Client { min_item, ..self.clone() }

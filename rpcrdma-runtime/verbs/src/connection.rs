@@ -60,7 +60,7 @@ enum Blocking {
 enum Phase {
     Open,
     /// The connection disconnects after all queued work has completed or `limit` has expired. `limit` then
-    /// restarts, and bounds the wait for the peer's response.
+    /// bounds the wait for the peer's response ([`VerbsOptions::linger`]).
     Closing {
         reason: CloseReason,
         disconnected: bool,

@@ -1,5 +1,5 @@
-//! Explains the same traffic as pcap and as pcapng, with several link types, and with late, duplicate and
-//! missing packets.
+//! Explains pcap and pcapng files with the same traffic over several link types, and files with late,
+//! duplicate and missing packets.
 
 use rpcrdma_tools::explain::{Trace, read};
 

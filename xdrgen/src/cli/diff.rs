@@ -17,7 +17,7 @@ Each change is a line: `+` added, `-` removed or `~` changed, the kind and name 
 and the positions. A change that does not affect the encoding, such as a name or a typedef, is marked `(not sent)`. A change
 of a type is shown at the definition of the type, not at each use.
 
-With --message-format json each change is an object on a line of standard output: `kind` is `change`, `sign` is `added`,
+With --message-format json, unless the documents have errors, each change is an object on a line of standard output: `kind` is `change`, `sign` is `added`,
 `removed` or `changed`, then `what`, `name`, `wire` (true if the encoding changes), `old` and `new`. `old` and `new` have
 `text`, `file`, `line` and `column`; one of the two is null if the definition was added or removed. A definition that was
 omitted from a version has the `kind` `not_compared` with `name`, `why`, `file`, `line` and `column`. The last line has the

@@ -16,7 +16,8 @@ const SHOWN: usize = 200;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Findings")]
 pub(super) struct Reporting {
-    /// The format of findings on standard error.
+    /// The format of findings on standard error; `json` also applies to the results of `compat`, `diff` and
+    /// `sizes`.
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Form::Human)]
     message_format: Form,
     /// When to use colors; `auto` uses colors on a terminal, unless NO_COLOR is set or TERM is `dumb`.

@@ -156,11 +156,11 @@ kinds! {
     /// ```
     X305 Error NotEligible { item: String, declaration: String, inside: Option<Inside> } => {
         let help = match inside {
-            None => "only opaque data and strings of variable length can be eligible".to_owned(),
+            None => "only opaque data and strings of variable length can be eligible, also as fields of an inner type".to_owned(),
             Some(Inside { of_union, item, already }) => {
                 let what = if *of_union { "a union's discriminant" } else { "a struct's other fields" };
                 let fix = if *already {
-                    format!("remove this item, since the inner field `{item}` is named")
+                    format!("remove this item, since the inner field `{item}` is already eligible")
                 } else {
                     format!("name the inner field `{item}` instead")
                 };

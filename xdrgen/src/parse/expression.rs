@@ -104,7 +104,7 @@ impl<'a, N: Names> Reader<'a, N> {
             '-' => self.sign("-", i128::checked_neg),
             '+' => self.sign("+", Some),
             '~' => self.sign("~", |value| Some(!value)),
-            c if c.is_ascii_digit() => Some(number(self.word().trim_end_matches(['u', 'U', 'l', 'L']))),
+            c if c.is_ascii_digit() => number(self.word().trim_end_matches(['u', 'U', 'l', 'L'])).map(Some),
             _ => self.name(),
         }
     }
@@ -132,7 +132,7 @@ impl<'a, N: Names> Reader<'a, N> {
         if inside {
             self.take(")")?;
         }
-        Some(self.names.is_defined(name).filter(|_| !name.is_empty()).map(i128::from))
+        if name.is_empty() { None } else { Some(self.names.is_defined(name).map(i128::from)) }
     }
 
     fn word(&mut self) -> &'a str {
@@ -146,12 +146,13 @@ impl<'a, N: Names> Reader<'a, N> {
 
 fn apply(mark: &str, left: Value, right: Value) -> Value {
     // As in C, a left operand that determines the result makes the right operand irrelevant.
-    match (mark, left?) {
-        ("&&", 0) => return Some(0),
-        ("||", left) if left != 0 => return Some(1),
+    let left = left?;
+    match mark {
+        "&&" if left == 0 => return Some(0),
+        "||" if left != 0 => return Some(1),
         _ => {}
     }
-    let (left, right) = (left?, right?);
+    let right = right?;
     let shift = || u32::try_from(right).ok().filter(|bits| *bits < 64);
     match mark {
         "||" => Some(i128::from(left != 0 || right != 0)),
@@ -224,6 +225,8 @@ mod tests {
             "1 / 0",
             "1 && 1 / 0",
             "0 && (1",
+            "0 && 09",
+            "0 && defined()",
             "\"x\"",
             "defined()",
             "1 << 64",

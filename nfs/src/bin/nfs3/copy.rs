@@ -52,7 +52,7 @@ pub(crate) async fn get(
     report.copied(sum, &to.display().to_string())
 }
 
-/// Fetches a file. The file appears under its name only when it is complete.
+/// Copies a remote file to the path `to`. The file appears under this name only when it is complete.
 pub(crate) async fn fetch(
     remote: &Remote,
     file: &RemoteFile,

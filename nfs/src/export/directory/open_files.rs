@@ -24,7 +24,8 @@ use crate::export::NfsCaller;
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors per export.
 const MAX: usize = 512;
-/// The cached descriptors of all exports use at most one quarter of the process's limit of open files.
+/// The cached descriptors of all exports use about one quarter of the process's limit of open files, but each
+/// export may cache one descriptor.
 const PART: u64 = 4;
 
 /// The number of caches in this process, which share the limit of open files.
@@ -219,7 +220,8 @@ impl OpenFiles {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.shared.lock().uses.len() < (self.max)()
+        let max = (self.max)();
+        self.shared.lock().uses.len() < max
     }
 
     /// Removes the descriptors of a file from the cache. Each descriptor is closed once no call uses it.
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn all_caches_use_at_most_a_quarter_of_the_open_files() {
+    fn all_caches_share_a_quarter_of_the_open_files() {
         let shares = [(Some(1024), 1), (Some(4096), 5), (Some(4096), 0), (Some(8), 100), (None, 5)]
             .map(|(open_files_max, caches)| share(open_files_max, caches));
         assert_eq!(shares, [256, 204, 512, 1, 512]);

@@ -54,7 +54,7 @@ fn split(Token(token): Token) -> Option<(u32, usize)> {
 
 /// The number of invalid replies after which the requester closes the connection.
 const MAX_BAD_REPLIES: u32 = 8;
-const NO_CALL: &str = "no outstanding call has this XID";
+const NO_CALL: &str = "no call with this XID waits for a reply";
 
 /// The requester of one connection.
 #[derive(Debug)]
@@ -500,7 +500,7 @@ impl Requester {
             // invalidates handles.
             if !self.config.private_data.remote_invalidation {
                 return self.violation(
-                    "a reply invalidated a handle, which the R flag forbids (RFC 8797 section 4.1)",
+                    "a reply invalidated a handle, although the client cleared the R flag (RFC 8797 section 4.1)",
                 );
             }
             if !call.advertises(handle) {

@@ -19,7 +19,7 @@ pub(super) fn check<'a>(
             return Err("a returned chunk has more segments than were offered");
         };
         if segment.handle != offered.handle || segment.offset != offered.offset {
-            return Err("a returned segment has another handle or offset than the offered segment");
+            return Err("a returned segment does not have the handle or offset of the offered segment");
         }
         if segment.length > offered.length {
             return Err("a returned segment is longer than the offered segment");

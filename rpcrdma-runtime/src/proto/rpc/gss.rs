@@ -64,7 +64,7 @@ pub trait GssContext: Send + Sync {
     /// Decrypts a message that the peer's [`GssContext::wrap`] encrypted.
     ///
     /// # Errors
-    /// Fails if the message is invalid or not encrypted, or with the mechanism's error.
+    /// Fails if the message is invalid or not encrypted, or if the mechanism reports an error.
     fn unwrap(&self, wrapped: &[u8]) -> Result<Vec<u8>, GssError>;
 
     /// Returns the maximum overhead of messages in both directions. A client adds it to the bounds of

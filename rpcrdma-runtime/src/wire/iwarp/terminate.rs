@@ -44,7 +44,7 @@ impl Code {
     pub const RDMAP_VERSION: Code = code(0, 2, 0x05);
     /// RDMAP: unknown or unexpected opcode.
     pub const UNEXPECTED_OPCODE: Code = code(0, 2, 0x06);
-    /// RDMAP: catastrophic error of the stream, such as more Read Requests than negotiated.
+    /// RDMAP: catastrophic error of the stream, such as more outstanding Read Requests than the IRD.
     pub const STREAM_CATASTROPHIC: Code = code(0, 2, 0x07);
     /// RDMAP: unspecified error, such as a malformed Read Request or a violation of the upper-layer protocol.
     pub const UNSPECIFIED: Code = code(0, 2, 0xff);

@@ -152,14 +152,18 @@ impl<'a> Lexer<'a, '_> {
     }
 
     /// Processes a line for C after `%`, including a comment that continues on further lines, with or without
-    /// `%`. A line that is only a comment becomes a comment of the document.
+    /// `%`. A line that has only comments becomes a comment of the document.
     fn pass_through(&mut self, rest: &'a str) {
         let length = self.closed_length(rest, joined_length(rest));
         let line = rest.get(1..length).unwrap_or("").trim();
-        let comment = line.strip_prefix("/*").and_then(|line| line.split_once("*/"));
-        match comment {
-            Some((_, "")) => self.push_comment(length),
-            _ => self.push_directive(rest, length),
+        let mut left = line;
+        while let Some((_, after)) = left.strip_prefix("/*").and_then(|left| left.split_once("*/")) {
+            left = after.trim_start();
+        }
+        if left.is_empty() && !line.is_empty() {
+            self.push_comment(length);
+        } else {
+            self.push_directive(rest, length);
         }
     }
 
