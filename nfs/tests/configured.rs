@@ -76,12 +76,17 @@ impl Daemon {
         Daemon::spawn(command)
     }
 
-    fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        let mut daemon = Daemon { child, out, line: String::new() };
+    fn spawn(command: Command) -> Self {
+        let mut daemon = Daemon::without_line(command);
         daemon.line = daemon.next_line();
         daemon
+    }
+
+    /// Starts a server and reads none of its output.
+    fn without_line(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Daemon { child, out, line: String::new() }
     }
 
     fn next_line(&mut self) -> String {
@@ -652,6 +657,22 @@ fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     let reloading = report(&manager);
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
     assert_eq!(report(&manager), "READY=1");
+    assert!(daemon.next_line().starts_with("serving "));
+    stops(daemon, &manager);
+}
+
+#[test]
+fn a_server_is_ready_once_it_listens() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\n");
+    let at = place.path("notify");
+    let manager = service_manager(&at);
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = place.nfs3d(&["--listen", &address.to_string()]);
+    command.env("NOTIFY_SOCKET", &at).env_remove("WATCHDOG_USEC");
+    let mut daemon = Daemon::without_line(command);
+    assert_eq!(report(&manager), "READY=1");
+    TcpStream::connect(address).unwrap();
     assert!(daemon.next_line().starts_with("serving "));
     stops(daemon, &manager);
 }

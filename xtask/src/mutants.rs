@@ -152,8 +152,28 @@ impl List {
             }
             found.extend(mutation.applied(root).err());
         }
+        found.extend(list.survivors.iter().filter_map(|survivor| survivor.is_current(root).err()));
         cargo::report(&found)?;
         Ok(list)
+    }
+}
+
+impl Survivor {
+    /// Returns the name of the mutated function. The description of a mutation ends with ` in FUNCTION`, or
+    /// begins with `replace FUNCTION` if the complete function is replaced.
+    fn function(&self) -> &str {
+        let inside = self.mutant.rsplit_once(" in ").map(|(_, path)| path);
+        let path = inside.or_else(|| self.mutant.split(' ').nth(1)).unwrap_or_default();
+        path.rsplit_once("::").map_or(path, |(_, name)| name)
+    }
+
+    /// Fails if the file does not define the function.
+    fn is_current(&self, root: &Path) -> Result<(), String> {
+        let text =
+            fs::read_to_string(root.join(&self.file)).map_err(|error| format!("{}: {error}", self.file))?;
+        let name = self.function();
+        let defined = [format!("fn {name}("), format!("fn {name}<")].iter().any(|start| text.contains(start));
+        if defined { Ok(()) } else { Err(format!("{}: no function `{name}`: `{}`", self.file, self.mutant)) }
     }
 }
 
@@ -489,6 +509,26 @@ mod tests {
         let found = unexplained(missed, &survivors);
         assert_eq!(found.len(), 2);
         assert!(found[0].starts_with("a/c.rs") && found[1].ends_with("false"), "{found:?}");
+    }
+
+    #[test]
+    fn a_survivor_names_a_function_of_its_file() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a.rs"), "impl A { fn one(&self) {} }\nfn two<T>() {}\n").unwrap();
+        let survivor = |mutant: &str| Survivor {
+            file: "a.rs".to_owned(),
+            mutant: mutant.to_owned(),
+            reason: String::new(),
+        };
+        for (mutant, name) in [
+            ("replace A<'_>::one -> Vec<u8> with vec![]", "one"),
+            ("replace two with ()", "two"),
+            ("replace < with <= in A::one", "one"),
+        ] {
+            assert_eq!(survivor(mutant).function(), name);
+            assert_eq!(survivor(mutant).is_current(root.path()), Ok(()));
+        }
+        assert!(survivor("delete ! in three").is_current(root.path()).unwrap_err().contains("`three`"));
     }
 
     #[test]

@@ -3,11 +3,13 @@
 //! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
 //! step completes the manifests, and replaces the path of the clone, `../rpcrdma`, by the workspace's path.
 //!
-//! The environment contains only Rust, the linker and the system's tools. Cargo's directory is shared, so
-//! that nothing is downloaded twice.
+//! The search path contains only Rust, the linker and the installed programs, and the built programs may use
+//! only libraries of the C runtime: a need for any other package fails. Cargo's directory is shared, so that
+//! nothing is downloaded twice.
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,8 +20,27 @@ const GUIDE: &str = "docs/getting-started.md";
 const COMPILE: &str = "docs/compile.md";
 const TYPES: &str = "docs/types.md";
 
+/// The front page of the runtime's rustdoc.
+const FRONT_PAGE: &str = "rpcrdma-runtime/README.md";
+
+/// What a quick start must show: the compiler's installation, a build script with a binding, the binding, and
+/// calls over RDMA and TCP.
+const QUICK_START: [&str; 5] = [
+    "`cargo install --locked ",
+    ".binding(\"specs/kv.ddp.toml\")",
+    "[[binding]]",
+    "(Client::connect(",
+    "(TcpClient::connect(",
+];
+
 /// The clone of this repository in README and the guides.
 const CLONE: &str = "../rpcrdma/";
+
+/// The programs of the system in the search path: the C compiler links Rust programs with the help of `ld`.
+const LINKER: [&str; 2] = ["cc", "ld"];
+
+/// The shared libraries of every Rust program, without their versions.
+const LIBRARIES: [&str; 5] = ["ld-linux", "libc.so", "libgcc_s.so", "libm.so", "linux-vdso"];
 
 /// The part of the guide's build script for the binding.
 const BINDING: &str = ".binding(\"specs/kv.ddp.toml\")";
@@ -69,7 +90,7 @@ const MISTAKES: &[Mistake] = &[
         file: "src/main.rs",
         right: "Result<GetResult, Reject>",
         wrong: "Result<Pair, Reject>",
-        says: &["src/main.rs:", "expected"],
+        says: &["src/main.rs:", "error[E0271]", "required by a bound in `Handler::get"],
         errors: None,
     },
 ];
@@ -83,31 +104,38 @@ const MISSING_FEATURE: Mistake = Mistake {
     errors: None,
 };
 
+/// Changes of the guide's package for values above 8 MiB: a file, a text, and its replacement.
+const LONG_VALUES: [[&str; 3]; 4] = [
+    ["specs/kv.txt", "value<1048576>", "value<16777216>"],
+    ["src/main.rs", "100_003", "10_000_003"],
+    ["src/bin/tcp.rs", "key.to_vec()", "key.repeat(2_000_000)"],
+    ["src/bin/tcp.rs", "b\"answer\".to_vec()", "b\"answer\".repeat(2_000_000)"],
+];
+
 /// Follows README and the guides in a new directory, which is removed afterwards.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let directory = tempfile::Builder::new().prefix("walk").tempdir().map_err(|error| error.to_string())?;
     let walk = Walk { root, home: directory.path(), environment: environment(root, directory.path())? };
+    walk.link_linker()?;
     let guide = walk.guide()?;
     walk.readme()?.lint_and_run(&["walk"])?;
     let compile = walk.compile()?;
     compile.lint_and_run(&["walk"])?;
     guide.lint_and_run(&["walk", "tcp", "owned", "borrowed"])?;
     let found = MISTAKES.iter().map(|mistake| guide.fails(mistake));
-    let found = found.chain([compile.fails(&MISSING_FEATURE), walk.invalid_name(&compile)]);
+    let found =
+        found.chain([compile.fails(&MISSING_FEATURE), walk.invalid_name(&compile), guide.long_values()]);
     let found: Vec<_> = found.filter_map(Result::err).collect();
     cargo::report(&found)
 }
 
 /// Returns the complete environment of a command. Its search path contains only the directories of the
-/// programs that the walk installs, of Rust, of the linker and of the system's tools. Its home directory is
-/// new, but the directories of cargo and rustup are shared.
+/// programs that the walk installs, of Rust and of the linker. Its home directory is new, but the directories
+/// of cargo and rustup are shared.
 fn environment(root: &Path, home: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let cargo = env::var_os("CARGO").ok_or("run this as `cargo xtask`")?;
     let rust = Path::new(&cargo).parent().ok_or("the path of cargo has no directory")?;
-    let inherited: Vec<_> = env::var_os("PATH").iter().flat_map(env::split_paths).collect();
-    let linker = inherited.into_iter().find(|directory| directory.join("cc").exists());
-    let system = linker.into_iter().chain(["/usr/bin", "/bin"].map(PathBuf::from));
-    let path = env::join_paths([home.join("bin"), rust.to_owned()].into_iter().chain(system));
+    let path = env::join_paths([home.join("bin"), rust.to_owned(), home.join("linker")]);
     let path = path.map_err(|error| error.to_string())?;
     let mut all = vec![
         ("PATH", path.into()),
@@ -129,6 +157,33 @@ struct Walk<'r> {
 }
 
 impl Walk<'_> {
+    /// Creates the directory of the linker, with links to the programs of the system.
+    fn link_linker(&self) -> Result<(), String> {
+        let inherited = env::var_os("PATH").unwrap_or_default();
+        let linker = self.home.join("linker");
+        fs::create_dir(&linker).map_err(|error| format!("{}: {error}", linker.display()))?;
+        for name in LINKER {
+            let found = env::split_paths(&inherited).map(|directory| directory.join(name));
+            let found = found.into_iter().find(|program| program.exists());
+            let program = found.ok_or_else(|| format!("{name} is not installed (package gcc)"))?;
+            symlink(program, linker.join(name)).map_err(|error| format!("{name}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Fails if a built program uses a library that is not part of the C runtime.
+    fn check_libraries(&self, program: &str) -> Result<(), String> {
+        let path = cargo::target(self.root).join("walk/debug").join(program);
+        let output = Command::new("ldd").arg(&path).output().map_err(|error| format!("ldd: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match text.lines().find(|line| !LIBRARIES.iter().any(|library| line.contains(library))) {
+            Some(other) => Err(format!("{program} needs another library: {}", other.trim())),
+            None => {
+                output.status.success().then_some(()).ok_or_else(|| format!("{}: ldd failed", path.display()))
+            }
+        }
+    }
+
     fn read(&self, file: &str) -> Result<String, String> {
         Ok(read(&self.root.join(file))?.replace(CLONE, &format!("{}/", self.root.display())))
     }
@@ -149,6 +204,12 @@ impl Walk<'_> {
     }
 
     fn readme(&self) -> Result<Package<'_>, String> {
+        for file in [README, FRONT_PAGE] {
+            let text = self.read(file)?;
+            if let Some(part) = QUICK_START.iter().find(|part| !text.contains(**part)) {
+                return Err(format!("{file} lacks `{part}`"));
+            }
+        }
         let readme = self.read(README)?;
         let package = self.package("readme", block(&readme, "# Cargo.toml")?)?;
         package.write("specs/kv.ddp.toml", block(&readme, "[[binding]]")?)?;
@@ -226,7 +287,19 @@ struct Package<'w> {
 impl Package<'_> {
     fn lint_and_run(&self, programs: &[&str]) -> Result<(), String> {
         self.cargo(&["clippy", "--quiet", "--bins", "--", "-D", "warnings"])?;
-        programs.iter().try_for_each(|program| self.cargo(&["run", "--quiet", "--bin", program]))
+        for program in programs {
+            self.cargo(&["run", "--quiet", "--bin", program])?;
+            self.walk.check_libraries(program)?;
+        }
+        Ok(())
+    }
+
+    /// Serves and calls a program with values above 8 MiB. The transports derive limits from its bounds.
+    fn long_values(&self) -> Result<(), String> {
+        for [file, from, to] in LONG_VALUES {
+            self.write(file, &replaced(&read(&self.directory.join(file))?, from, to)?)?;
+        }
+        ["walk", "tcp"].iter().try_for_each(|program| self.cargo(&["run", "--quiet", "--bin", program]))
     }
 
     fn fails(&self, mistake: &Mistake) -> Result<(), String> {
@@ -300,15 +373,19 @@ mod tests {
 
     #[test]
     fn commands_inherit_nothing() {
-        let (root, home) = (Path::new("/clone"), Path::new("/"));
+        let directory = tempfile::tempdir().unwrap();
+        let (root, home) = (Path::new("/clone"), directory.path());
         let walk = Walk { root, home, environment: environment(root, home).unwrap() };
-        let output = walk.command(home, "env").output().unwrap();
+        walk.link_linker().unwrap();
+        assert!(walk.shell(home, "cc --version").is_ok() && walk.shell(home, "cargo --version").is_ok());
+        assert!(walk.shell(home, "env").unwrap_err().contains("cannot run `env`"));
+        let output = walk.command(home, "/usr/bin/env").output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let mut names: Vec<_> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
         names.sort_unstable();
         let expected =
             ["CARGO_HOME", "CARGO_INSTALL_ROOT", "CARGO_TARGET_DIR", "HOME", "PATH", "RUSTUP_HOME"];
         assert_eq!(names, expected);
-        assert!(text.contains("\nHOME=/\n") || text.starts_with("HOME=/\n"), "{text}");
+        assert!(text.lines().any(|line| line == format!("HOME={}", home.display())), "{text}");
     }
 }

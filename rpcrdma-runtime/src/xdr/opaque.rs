@@ -41,7 +41,7 @@ pub trait DdpItem: Encode + Sized {
 /// let message = to_bytes(&data)?;
 /// let received: Opaque<1024> = from_bytes(&message)?;
 /// assert_eq!(received.as_bytes().as_ptr(), message[4..].as_ptr(), "no copy");
-/// assert!(Opaque::<16>::checked(vec![7; 17]).is_err());
+/// assert!(Opaque::<16>::try_from(vec![7; 17]).is_err());
 /// # Ok(())
 /// # }
 /// ```
@@ -55,11 +55,12 @@ impl<const MAX: u32> Opaque<MAX> {
         Opaque(bytes)
     }
 
-    /// Wraps at most `MAX` bytes.
+    /// Wraps at most `MAX` bytes. This function hides [`TryFrom::try_from`], which does not check the bound
+    /// because it uses `From`. `try_into` does not check the bound either.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`].
-    pub fn checked(bytes: impl Into<Bytes>) -> Result<Self, Error> {
+    pub fn try_from(bytes: impl Into<Bytes>) -> Result<Self, Error> {
         let bytes = bytes.into();
         if bytes.len() as u64 > u64::from(MAX) {
             let (len, max) = (bytes.len() as u64, u64::from(MAX));
@@ -73,7 +74,7 @@ impl<const MAX: u32> Opaque<MAX> {
     /// # Errors
     /// [`ErrorKind::TooLong`] if the data has more than `OTHER` bytes.
     pub fn with_bound<const OTHER: u32>(self) -> Result<Opaque<OTHER>, Error> {
-        Opaque::checked(self.0)
+        Opaque::try_from(self.0)
     }
 
     /// Returns the same bytes without a bound.
@@ -144,24 +145,21 @@ impl<const MAX: u32> AsRef<[u8]> for Opaque<MAX> {
     }
 }
 
-/// Does not check the bound: encoding checks the bound, and [`Opaque::checked`] checks it immediately.
-/// `try_from` uses this conversion, so it does not check the bound either.
+/// Does not check the bound: encoding checks the bound, and [`Opaque::try_from`] checks it immediately.
 impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
     fn from(bytes: Bytes) -> Self {
         Opaque(bytes)
     }
 }
 
-/// Does not check the bound: encoding checks the bound, and [`Opaque::checked`] checks it immediately.
-/// `try_from` uses this conversion, so it does not check the bound either.
+/// Does not check the bound: encoding checks the bound, and [`Opaque::try_from`] checks it immediately.
 impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
     fn from(bytes: Vec<u8>) -> Self {
         Opaque(bytes.into())
     }
 }
 
-/// Does not check the bound: encoding checks the bound, and [`Opaque::checked`] checks it immediately.
-/// `try_from` uses this conversion, so it does not check the bound either.
+/// Does not check the bound: encoding checks the bound, and [`Opaque::try_from`] checks it immediately.
 impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
     fn from(bytes: &'static [u8]) -> Self {
         Opaque(Bytes::from_static(bytes))
@@ -327,8 +325,8 @@ mod tests {
 
     #[test]
     fn bounds_are_checked_and_changed() {
-        let three = Opaque::<3>::checked(&b"abc"[..]).unwrap();
-        let error = Opaque::<3>::checked(&b"abcd"[..]).unwrap_err();
+        let three = Opaque::<3>::try_from(&b"abc"[..]).unwrap();
+        let error = Opaque::<3>::try_from(&b"abcd"[..]).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::TooLong { len: 4, max: 3 }), "{error}");
         let unbounded = three.clone().unbounded();
         assert_eq!(unbounded.clone().with_bound::<3>(), Ok(three.clone()));

@@ -64,13 +64,16 @@ async fn nothing_overflows_and_no_script_fails() {
     let trace = read(&capture[..]).unwrap();
     let selection = Selection { all: true, ..Selection::default() };
     let page = html(&trace, &selection).unwrap();
-    let (shown, probed) = (work.path().join("page.html"), work.path().join("probed.html"));
-    fs::write(&shown, &page).unwrap();
-    fs::write(&probed, page.replace("</head>", &format!("{PROBE}</head>"))).unwrap();
-    let folded = work.path().join("folded.html");
-    let page = html(&trace, &Selection::default()).unwrap();
-    assert!(page.contains("... 19 more NFSv3 CREATE calls"), "{page}");
-    fs::write(&folded, page.replace("</head>", &format!("{PROBE}</head>"))).unwrap();
+    let folded_page = html(&trace, &Selection::default()).unwrap();
+    assert!(folded_page.contains("... 19 more NFSv3 CREATE calls"), "{folded_page}");
+    let written = |name: &str, page: &str| {
+        let path = work.path().join(name);
+        fs::write(&path, page).unwrap();
+        path
+    };
+    let probing = |page: &str| page.replace("</head>", &format!("{PROBE}</head>"));
+    let probed = written("probed.html", &probing(&page));
+    let folded = written("folded.html", &probing(&folded_page));
     let probe = |page: &Path, width: u32| -> serde_json::Value {
         let mut command = command(browser, work.path(), width);
         let output = command.arg("--dump-dom").arg(page).output().unwrap();
@@ -99,18 +102,40 @@ async fn nothing_overflows_and_no_script_fails() {
         at_least("texts", folded_texts + 18);
         at_least("arrows", 2 * calls);
     }
-    let empty = work.path().join("empty.html");
-    fs::write(&empty, "<!DOCTYPE html><html></html>").unwrap();
-    let [picture, blank] = [(&shown, "explain.png"), (&empty, "empty.png")].map(|(page, name)| {
-        let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    check_pictures(browser, work.path(), &[("page", page.as_str()), ("folded", folded_page.as_str())]);
+}
+
+/// Takes pictures of pages in two widths, and compares each picture with that of an empty page.
+fn check_pictures(browser: &str, work: &Path, pages: &[(&str, &str)]) {
+    let shown = work.join("shown.html");
+    let screenshot = |name: &str, text: &str, width: u32| {
+        let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("explain-{name}-{width}.png"));
         let _ = fs::remove_file(&picture);
-        let mut command = command(browser, work.path(), 1280);
-        command.arg(format!("--screenshot={}", picture.display())).arg(page).output().unwrap();
+        fs::write(&shown, text).unwrap();
+        let mut command = command(browser, work, width);
+        command.arg(format!("--screenshot={}", picture.display())).arg(&shown).output().unwrap();
         fs::read(&picture).unwrap()
-    });
-    // The header of a PNG file contains the width of the picture.
-    assert_eq!(picture.get(16..20), Some(&1280u32.to_be_bytes()[..]), "{} bytes", picture.len());
-    // Both pictures have the same size in pixels. Text and drawings compress less well than an empty page.
-    assert_eq!(picture.get(16..24), blank.get(16..24));
-    assert!(picture.len() > 2 * blank.len(), "{} bytes, empty page: {}", picture.len(), blank.len());
+    };
+    for width in [1280, 640] {
+        let blank = screenshot("blank", "<!DOCTYPE html><html></html>", width);
+        for (name, text) in pages {
+            let picture = screenshot(name, text, width);
+            // The header of a PNG file contains the width of the picture.
+            assert_eq!(
+                picture.get(16..20),
+                Some(&width.to_be_bytes()[..]),
+                "{name}: {} bytes",
+                picture.len()
+            );
+            // Both pictures have the same size in pixels. Text and drawings compress less well than an empty
+            // page.
+            assert_eq!(picture.get(16..24), blank.get(16..24));
+            assert!(
+                picture.len() > 2 * blank.len(),
+                "{name}: {} bytes, empty: {}",
+                picture.len(),
+                blank.len()
+            );
+        }
+    }
 }

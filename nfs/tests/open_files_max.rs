@@ -1,0 +1,76 @@
+//! The exports of a process share one maximum of cached descriptors. No other test runs in this process,
+//! because its exports would count too.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fs;
+
+use bytes::Bytes;
+use rpcrdma_nfs::export::directory::DirectoryExport;
+use rpcrdma_nfs::export::{CreateHow, Export, NfsCaller, SetAttributes, Stability};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tempfile::TempDir;
+
+struct Served {
+    directory: TempDir,
+    export: DirectoryExport,
+}
+
+impl Served {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let export = DirectoryExport::open(directory.path()).unwrap();
+        Served { directory, export }
+    }
+
+    fn write(&self, name: usize) {
+        let (caller, how) = (NfsCaller::ROOT, CreateHow::Guarded(SetAttributes::default()));
+        let name = name.to_string();
+        let made = self.export.create(&caller, &self.export.root(), name.as_bytes(), &how).result.unwrap();
+        let data = Bytes::from_static(b"content");
+        self.export.write(&caller, &made.handle, 0, &data, Stability::Unstable).result.unwrap();
+    }
+
+    /// Returns the number of descriptors of this process for served files.
+    fn open(&self) -> usize {
+        let path = self.directory.path().canonicalize().unwrap();
+        let all = fs::read_dir("/proc/self/fd").unwrap();
+        let links = all.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        // The directory itself is always open and does not count.
+        links.filter(|link| link.starts_with(&path) && *link != path).count()
+    }
+
+    /// Writes files until `max` are open, which may take more than `max` files if the machine is so busy that
+    /// some become idle. Then writes more files, and checks that never more than `max` are open.
+    fn fill(&self, max: usize) {
+        let is_full = |name| {
+            self.write(max * 10_000 + name);
+            let open = self.open();
+            assert!(open <= max, "{open} files are open");
+            open == max
+        };
+        let last = (1..5_000).find(|name| is_full(*name)).expect("fewer files than the maximum are open");
+        for name in 1..=max {
+            is_full(last + name);
+        }
+    }
+}
+
+#[test]
+fn exports_share_a_quarter_of_the_open_files() {
+    let limit = Rlimit { current: Some(128), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let first = Served::new();
+    first.fill(32);
+
+    let second = Served::new();
+    second.fill(16);
+    // The next file of the first export closes those above its new maximum.
+    first.write(0);
+    assert!(first.open() <= 16);
+
+    // An export that is removed leaves its part to the others.
+    drop(first);
+    second.fill(32);
+}
