@@ -76,17 +76,12 @@ impl Daemon {
         Daemon::spawn(command)
     }
 
-    fn spawn(command: Command) -> Self {
-        let mut daemon = Daemon::without_line(command);
-        daemon.line = daemon.next_line();
-        daemon
-    }
-
-    /// Starts a server and reads none of its output.
-    fn without_line(mut command: Command) -> Self {
+    fn spawn(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Daemon { child, out, line: String::new() }
+        let mut daemon = Daemon { child, out, line: String::new() };
+        daemon.line = daemon.next_line();
+        daemon
     }
 
     fn next_line(&mut self) -> String {
@@ -662,19 +657,16 @@ fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
 }
 
 #[test]
-fn a_server_is_ready_once_it_listens() {
+fn a_server_that_cannot_listen_is_not_ready() {
     let place = Place::new(&["a"]);
     place.configure("dir = '@a'\n");
-    let at = place.path("notify");
-    let manager = service_manager(&at);
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut command = place.nfs3d(&["--listen", &address.to_string()]);
-    command.env("NOTIFY_SOCKET", &at).env_remove("WATCHDOG_USEC");
-    let mut daemon = Daemon::without_line(command);
-    assert_eq!(report(&manager), "READY=1");
-    TcpStream::connect(address).unwrap();
-    assert!(daemon.next_line().starts_with("serving "));
-    stops(daemon, &manager);
+    let manager = service_manager(&place.path("notify"));
+    let used = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = place.nfs3d(&["--listen", &used.local_addr().unwrap().to_string()]);
+    let output = command.env("NOTIFY_SOCKET", place.path("notify")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    manager.set_nonblocking(true).unwrap();
+    assert_eq!(manager.recv(&mut [0; 256]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 /// A reload blocks while a file system blocks. Meanwhile, the server must report to the watchdog, and stop on

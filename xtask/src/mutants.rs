@@ -160,10 +160,14 @@ impl List {
 
 impl Survivor {
     /// Returns the name of the mutated function. The description of a mutation ends with ` in FUNCTION`, or
-    /// begins with `replace FUNCTION` if the complete function is replaced.
+    /// begins with `replace FUNCTION -> TYPE with ` or `replace FUNCTION with ` if the complete function is
+    /// replaced.
     fn function(&self) -> &str {
         let inside = self.mutant.rsplit_once(" in ").map(|(_, path)| path);
-        let path = inside.or_else(|| self.mutant.split(' ').nth(1)).unwrap_or_default();
+        let replaced = self.mutant.strip_prefix("replace ").and_then(|rest| {
+            rest.split_once(" -> ").or_else(|| rest.split_once(" with ")).map(|(path, _)| path)
+        });
+        let path = inside.or(replaced).unwrap_or_default();
         path.rsplit_once("::").map_or(path, |(_, name)| name)
     }
 
@@ -522,6 +526,7 @@ mod tests {
         };
         for (mutant, name) in [
             ("replace A<'_>::one -> Vec<u8> with vec![]", "one"),
+            ("replace <impl A for B<'a, T>>::one -> fmt::Result with Ok(Default::default())", "one"),
             ("replace two with ()", "two"),
             ("replace < with <= in A::one", "one"),
         ] {

@@ -4,8 +4,8 @@
 //! step completes the manifests, and replaces the path of the clone, `../rpcrdma`, by the workspace's path.
 //!
 //! The search path contains only Rust, the linker and the installed programs, and the built programs may use
-//! only libraries of the C runtime: a need for any other package fails. Cargo's directory is shared, so that
-//! nothing is downloaded twice.
+//! only the shared libraries of the C runtime, so a need for another program or library fails. Cargo's
+//! directory is shared, so that nothing is downloaded twice.
 
 use std::env;
 use std::fs;
@@ -26,7 +26,7 @@ const FRONT_PAGE: &str = "rpcrdma-runtime/README.md";
 /// What a quick start must show: the compiler's installation, a build script with a binding, the binding, and
 /// calls over RDMA and TCP.
 const QUICK_START: [&str; 5] = [
-    "`cargo install --locked ",
+    "cargo install --locked ",
     ".binding(\"specs/kv.ddp.toml\")",
     "[[binding]]",
     "(Client::connect(",
@@ -36,10 +36,13 @@ const QUICK_START: [&str; 5] = [
 /// The clone of this repository in README and the guides.
 const CLONE: &str = "../rpcrdma/";
 
-/// The programs of the system in the search path: the C compiler links Rust programs with the help of `ld`.
-const LINKER: [&str; 2] = ["cc", "ld"];
+/// The directory with links to [`PROGRAMS`].
+const LINKS: &str = "programs";
 
-/// The shared libraries of every Rust program, without their versions.
+/// The programs in the search path. rustc links with `cc`, which needs `ld` on some targets.
+const PROGRAMS: [&str; 7] = ["cargo", "cargo-clippy", "clippy-driver", "rustc", "rustdoc", "cc", "ld"];
+
+/// The shared libraries that Rust programs may use, without their versions.
 const LIBRARIES: [&str; 5] = ["ld-linux", "libc.so", "libgcc_s.so", "libm.so", "linux-vdso"];
 
 /// The part of the guide's build script for the binding.
@@ -104,7 +107,8 @@ const MISSING_FEATURE: Mistake = Mistake {
     errors: None,
 };
 
-/// Changes of the guide's package for values above 8 MiB: a file, a text, and its replacement.
+/// Changes of the guide's package for values above 8 MiB, the default limit of a call's data: a file, a text,
+/// and its replacement.
 const LONG_VALUES: [[&str; 3]; 4] = [
     ["specs/kv.txt", "value<1048576>", "value<16777216>"],
     ["src/main.rs", "100_003", "10_000_003"],
@@ -116,26 +120,23 @@ const LONG_VALUES: [[&str; 3]; 4] = [
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let directory = tempfile::Builder::new().prefix("walk").tempdir().map_err(|error| error.to_string())?;
     let walk = Walk { root, home: directory.path(), environment: environment(root, directory.path())? };
-    walk.link_linker()?;
+    walk.link_programs()?;
     let guide = walk.guide()?;
     walk.readme()?.lint_and_run(&["walk"])?;
     let compile = walk.compile()?;
     compile.lint_and_run(&["walk"])?;
     guide.lint_and_run(&["walk", "tcp", "owned", "borrowed"])?;
     let found = MISTAKES.iter().map(|mistake| guide.fails(mistake));
-    let found =
-        found.chain([compile.fails(&MISSING_FEATURE), walk.invalid_name(&compile), guide.long_values()]);
-    let found: Vec<_> = found.filter_map(Result::err).collect();
+    let found = found.chain([compile.fails(&MISSING_FEATURE), walk.invalid_name(&compile)]);
+    let mut found: Vec<_> = found.filter_map(Result::err).collect();
+    found.extend(guide.long_values().err().map(|error| format!("with values above 8 MiB: {error}")));
     cargo::report(&found)
 }
 
-/// Returns the complete environment of a command. Its search path contains only the directories of the
-/// programs that the walk installs, of Rust and of the linker. Its home directory is new, but the directories
-/// of cargo and rustup are shared.
+/// Returns the complete environment of a command. Its search path contains only the programs that the walk
+/// installs and [`PROGRAMS`]. Its home directory is new, but the directories of cargo and rustup are shared.
 fn environment(root: &Path, home: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
-    let cargo = env::var_os("CARGO").ok_or("run this as `cargo xtask`")?;
-    let rust = Path::new(&cargo).parent().ok_or("the path of cargo has no directory")?;
-    let path = env::join_paths([home.join("bin"), rust.to_owned(), home.join("linker")]);
+    let path = env::join_paths([home.join("bin"), home.join(LINKS)]);
     let path = path.map_err(|error| error.to_string())?;
     let mut all = vec![
         ("PATH", path.into()),
@@ -157,16 +158,18 @@ struct Walk<'r> {
 }
 
 impl Walk<'_> {
-    /// Creates the directory of the linker, with links to the programs of the system.
-    fn link_linker(&self) -> Result<(), String> {
+    /// Creates the directory of the search path, with links to [`PROGRAMS`].
+    fn link_programs(&self) -> Result<(), String> {
+        let cargo = env::var_os("CARGO").ok_or("run this as `cargo xtask`")?;
+        let rust = Path::new(&cargo).parent().map(Path::to_owned);
         let inherited = env::var_os("PATH").unwrap_or_default();
-        let linker = self.home.join("linker");
-        fs::create_dir(&linker).map_err(|error| format!("{}: {error}", linker.display()))?;
-        for name in LINKER {
-            let found = env::split_paths(&inherited).map(|directory| directory.join(name));
-            let found = found.into_iter().find(|program| program.exists());
-            let program = found.ok_or_else(|| format!("{name} is not installed (package gcc)"))?;
-            symlink(program, linker.join(name)).map_err(|error| format!("{name}: {error}"))?;
+        let directories: Vec<_> = rust.into_iter().chain(env::split_paths(&inherited)).collect();
+        let links = self.home.join(LINKS);
+        fs::create_dir(&links).map_err(|error| format!("{}: {error}", links.display()))?;
+        for name in PROGRAMS {
+            let found = directories.iter().map(|directory| directory.join(name)).find(|path| path.exists());
+            let program = found.ok_or_else(|| format!("{name} is not installed"))?;
+            symlink(program, links.join(name)).map_err(|error| format!("{name}: {error}"))?;
         }
         Ok(())
     }
@@ -175,9 +178,8 @@ impl Walk<'_> {
     fn check_libraries(&self, program: &str) -> Result<(), String> {
         let path = cargo::target(self.root).join("walk/debug").join(program);
         let output = Command::new("ldd").arg(&path).output().map_err(|error| format!("ldd: {error}"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        match text.lines().find(|line| !LIBRARIES.iter().any(|library| line.contains(library))) {
-            Some(other) => Err(format!("{program} needs another library: {}", other.trim())),
+        match other_library(&String::from_utf8_lossy(&output.stdout)) {
+            Some(other) => Err(format!("{program} needs another library: {other}")),
             None => {
                 output.status.success().then_some(()).ok_or_else(|| format!("{}: ldd failed", path.display()))
             }
@@ -204,13 +206,8 @@ impl Walk<'_> {
     }
 
     fn readme(&self) -> Result<Package<'_>, String> {
-        for file in [README, FRONT_PAGE] {
-            let text = self.read(file)?;
-            if let Some(part) = QUICK_START.iter().find(|part| !text.contains(**part)) {
-                return Err(format!("{file} lacks `{part}`"));
-            }
-        }
         let readme = self.read(README)?;
+        check_quick_starts(&readme, &self.read(FRONT_PAGE)?)?;
         let package = self.package("readme", block(&readme, "# Cargo.toml")?)?;
         package.write("specs/kv.ddp.toml", block(&readme, "[[binding]]")?)?;
         package.write("build.rs", block(&readme, "// build.rs")?)?;
@@ -294,7 +291,7 @@ impl Package<'_> {
         Ok(())
     }
 
-    /// Serves and calls a program with values above 8 MiB. The transports derive limits from its bounds.
+    /// Serves and calls a program with values above 8 MiB. The limits derive from the program.
     fn long_values(&self) -> Result<(), String> {
         for [file, from, to] in LONG_VALUES {
             self.write(file, &replaced(&read(&self.directory.join(file))?, from, to)?)?;
@@ -343,6 +340,29 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Checks that README and the front page of rustdoc contain [`QUICK_START`], and the same binding and build
+/// script.
+fn check_quick_starts(readme: &str, front_page: &str) -> Result<(), String> {
+    for (file, text) in [(README, readme), (FRONT_PAGE, front_page)] {
+        if let Some(part) = QUICK_START.iter().find(|part| !text.contains(**part)) {
+            return Err(format!("{file} lacks `{part}`"));
+        }
+    }
+    for mark in ["[[binding]]", "// build.rs"] {
+        if block(readme, mark)? != block(front_page, mark)? {
+            return Err(format!("{README} and {FRONT_PAGE} differ in the block with `{mark}`"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the first library in the output of `ldd` that is not one of [`LIBRARIES`].
+fn other_library(ldd: &str) -> Option<&str> {
+    let paths = ldd.lines().filter_map(|line| line.split_whitespace().next());
+    let mut names = paths.map(|path| path.rsplit_once('/').map_or(path, |(_, name)| name));
+    names.find(|name| !LIBRARIES.iter().any(|library| name.starts_with(library)))
+}
+
 /// Returns the first code block in `guide` that contains `mark`.
 fn block<'g>(guide: &'g str, mark: &str) -> Result<&'g str, String> {
     let blocks = guide.split("```").skip(1).step_by(2);
@@ -372,11 +392,32 @@ mod tests {
     }
 
     #[test]
+    fn quick_starts_agree() {
+        let parts = QUICK_START.join("\n");
+        let page =
+            |binding: &str| format!("{parts}\n```\n[[binding]]\n{binding}\n```\n```\n// build.rs\n```\n");
+        assert_eq!(check_quick_starts(&page("a"), &page("a")), Ok(()));
+        assert!(check_quick_starts(&page("a"), &page("b")).unwrap_err().contains("differ"));
+        let without_tcp = page("a").replace("(TcpClient::connect(", "");
+        assert!(check_quick_starts(&without_tcp, &page("a")).unwrap_err().contains("README.md lacks"));
+    }
+
+    #[test]
+    fn another_library_is_found() {
+        let usual = "\tlinux-vdso.so.1 (0x7ffe)\n\tlibgcc_s.so.1 => /lib/libgcc_s.so.1 (0x7f)\n\
+                     \tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
+        assert_eq!(other_library(usual), None);
+        let other = format!("{usual}\tlibrdmacm.so.1 => /opt/libc.so/librdmacm.so.1 (0x7f)\n");
+        assert_eq!(other_library(&other), Some("librdmacm.so.1"));
+        assert_eq!(other_library("\tlibxlibm.so => not found\n"), Some("libxlibm.so"));
+    }
+
+    #[test]
     fn commands_inherit_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let (root, home) = (Path::new("/clone"), directory.path());
         let walk = Walk { root, home, environment: environment(root, home).unwrap() };
-        walk.link_linker().unwrap();
+        walk.link_programs().unwrap();
         assert!(walk.shell(home, "cc --version").is_ok() && walk.shell(home, "cargo --version").is_ok());
         assert!(walk.shell(home, "env").unwrap_err().contains("cannot run `env`"));
         let output = walk.command(home, "/usr/bin/env").output().unwrap();

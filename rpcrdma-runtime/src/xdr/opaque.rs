@@ -55,8 +55,8 @@ impl<const MAX: u32> Opaque<MAX> {
         Opaque(bytes)
     }
 
-    /// Wraps at most `MAX` bytes. This function hides [`TryFrom::try_from`], which does not check the bound
-    /// because it uses `From`. `try_into` does not check the bound either.
+    /// Wraps at most `MAX` bytes. This function takes precedence over [`TryFrom::try_from`], which does not
+    /// check the bound because it uses `From`. `try_into` does not check the bound either.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`].

@@ -121,21 +121,12 @@ fn check_pictures(browser: &str, work: &Path, pages: &[(&str, &str)]) {
         for (name, text) in pages {
             let picture = screenshot(name, text, width);
             // The header of a PNG file contains the width of the picture.
-            assert_eq!(
-                picture.get(16..20),
-                Some(&width.to_be_bytes()[..]),
-                "{name}: {} bytes",
-                picture.len()
-            );
+            assert_eq!(picture.get(16..20), Some(&width.to_be_bytes()[..]), "{name}, {width}");
             // Both pictures have the same size in pixels. Text and drawings compress less well than an empty
             // page.
-            assert_eq!(picture.get(16..24), blank.get(16..24));
-            assert!(
-                picture.len() > 2 * blank.len(),
-                "{name}: {} bytes, empty: {}",
-                picture.len(),
-                blank.len()
-            );
+            assert_eq!(picture.get(16..24), blank.get(16..24), "{name}, {width}");
+            let sizes = [picture.len(), blank.len()];
+            assert!(sizes[0] > 2 * sizes[1], "{name}, {width}: {sizes:?} bytes");
         }
     }
 }

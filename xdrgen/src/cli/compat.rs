@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     let omitted = not_compared.iter().map(|one| omitted(&sources, one));
     print(&match reporting.is_json() {
         true => json(&sources, omitted, &additions, summary),
-        false => human(&sources, omitted, &additions, &summary),
+        false => human(&sources, omitted, &additions, verdict),
     })?;
     match verdict {
         Verdict::Unknown => Err(Failure::Incomparable),
@@ -73,10 +73,10 @@ fn human<'a>(
     sources: &Sources,
     omitted: impl Iterator<Item = Omitted<'a>>,
     additions: &[Addition],
-    summary: &Summary,
+    verdict: Verdict,
 ) -> String {
     let mut text: String = omitted.map(|one| one.to_string()).collect();
-    text.push_str(match summary.verdict {
+    text.push_str(match verdict {
         Verdict::Breach => "",
         Verdict::Unknown => "no verdict: some definitions could not be compared; all others are compatible\n",
         Verdict::Extension if additions.is_empty() => "compatible; no additions\n",

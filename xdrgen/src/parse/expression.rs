@@ -155,6 +155,7 @@ fn apply(mark: &str, left: Value, right: Value) -> Value {
     let right = right?;
     let shift = || u32::try_from(right).ok().filter(|bits| *bits < 64);
     match mark {
+        // The left operand did not determine the result.
         "||" | "&&" => Some(i128::from(right != 0)),
         "==" => Some(i128::from(left == right)),
         "!=" => Some(i128::from(left != right)),

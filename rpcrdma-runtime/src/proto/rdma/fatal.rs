@@ -44,6 +44,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
             let again = self.suspects.contains_key(&(owner.clone(), *xid));
             self.insert(owner, *xid, Suspect { since: now, certain: alone || again });
         }
+        self.evict(now);
     }
 
     /// Removes and returns the calls to reject on a new connection of this owner. [`FatalCalls::restore`]
@@ -64,12 +65,12 @@ impl<K: Clone + Ord> FatalCalls<K> {
         for xid in xids {
             self.insert(owner, *xid, Suspect { since: now, certain: true });
         }
+        self.evict(now);
     }
 
     fn insert(&mut self, owner: &K, xid: u32, suspect: Suspect) {
         self.suspects.insert((owner.clone(), xid), suspect);
         self.order.push_back((suspect.since, owner.clone(), xid));
-        self.evict(suspect.since);
     }
 
     fn evict(&mut self, now: Duration) {
