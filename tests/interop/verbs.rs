@@ -78,8 +78,13 @@ fn resources(guest: &Guest) -> String {
     guest.run("rdma resource show")
 }
 
-/// Runs a program's tests with names that contain a word of `filter`. An empty filter runs all tests.
+/// Runs a program's tests with names that contain a word of `filter`. An empty filter runs all tests. Fails if
+/// a word matches no test.
 fn run_tests(guest: &Guest, address: &str, program: &str, filter: &str) -> String {
+    let unmatched = guest.run(&format!(
+        "for word in {filter}; do /run/bin/{program} --list $word | grep -q ': test$' || echo $word; done"
+    ));
+    assert_eq!(unmatched.trim(), "", "words of a filter match no test");
     let ran = guest.run(&format!(
         "ulimit -l unlimited; \
              RPCRDMA_VERBS={address} /run/bin/{program} --test-threads=1 --nocapture {filter}"

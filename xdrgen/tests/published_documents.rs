@@ -119,6 +119,10 @@ fn a_name_of_another_document_is_an_error() {
 const BASE: &str = "/* Colours. */\nenum colour { RED = 1, GREEN = 2 };\nstruct shade { int depth; };\n\
                     union paint switch (colour c) {\n case RED: shade red;\n default: void;\n};\n";
 
+/// The types of [`BASE`], defined by typedefs.
+const TYPEDEFS: &str = "typedef enum { RED = 1, GREEN = 2 } colour;\nstruct shade { int depth; };\n\
+                        typedef union switch (colour c) {\n case RED: shade red;\n default: void;\n} paint;\n";
+
 const EXTENSION: &str = "/* Following lines are to be added to enum colour */\n/*\n\
                          BLUE = 3, /* of the sky */\nBLACK = 4,\n*/\n\
                          /* Following lines are to be added to paint */\n/*\ncase BLUE: hyper blue;\n\
@@ -127,7 +131,8 @@ const EXTENSION: &str = "/* Following lines are to be added to enum colour */\n/
 #[test]
 fn an_extension_adds_to_its_base() {
     // The order of the documents does not matter.
-    for documents in [[published(BASE), published(EXTENSION)], [published(EXTENSION), published(BASE)]] {
+    for documents in [[BASE, EXTENSION], [EXTENSION, BASE], [TYPEDEFS, EXTENSION]] {
+        let documents = documents.map(published);
         let sources = sources(&documents);
         let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
         let (places, text) = places(&sources, &found);

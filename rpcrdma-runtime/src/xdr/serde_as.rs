@@ -22,9 +22,12 @@
 //! let json = serde_json::to_string(&Block { seal: [0; 64], votes: vec![1, 2] }).unwrap();
 //! assert!(serde_json::from_str::<Block>(&json).is_ok());
 //! assert!(serde_json::from_str::<Block>(&json.replace("[1,2]", "[1,2,3,4,5]")).is_err());
+//! let error = serde_json::from_str::<Block>(&json.replacen("0,", "", 1)).err().unwrap();
+//! assert!(error.to_string().starts_with("invalid length 63, expected 64 elements"));
 //! ```
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
@@ -156,7 +159,7 @@ impl<T, A: Shape<T>, const N: usize> Shape<[T; N]> for Array<A> {
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[T; N], D::Error> {
         let elements = deserializer.deserialize_tuple(N, Elements::<T, A>::new(N))?;
         let len = elements.len();
-        elements.try_into().map_err(|_| de::Error::invalid_length(len, &Count(N)))
+        elements.try_into().map_err(|_| de::Error::invalid_length(len, &format!("{N} elements").as_str()))
     }
 }
 

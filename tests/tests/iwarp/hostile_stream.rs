@@ -162,6 +162,11 @@ fn two_writes(met: &Established) -> Vec<u8> {
     [started, write(met.sink.handle, met.sink.offset + 8, &[1])].concat()
 }
 
+fn send_in_write(met: &Established) -> Vec<u8> {
+    let started = tagged(Opcode::Write, false, met.sink.handle, met.sink.offset, &[1; 8]);
+    [started, send(1, b"too early")].concat()
+}
+
 const RULES: &[Case] = &[
     Case("H12 no Receive", |_| [send(1, b""), send(2, b""), send(3, b"")].concat(), Code::NO_BUFFER),
     Case("H49 too many Reads", three_reads, Code::STREAM_CATASTROPHIC),
@@ -214,6 +219,7 @@ const RULES: &[Case] = &[
     ),
     Case("H56 an endless Send", endless, Code::TOO_LONG),
     Case("H57 two interleaved tagged messages", two_writes, Code::BASE_OR_BOUNDS),
+    Case("H57 a Send that ends within an RDMA Write", send_in_write, Code::UNEXPECTED_OPCODE),
     Case(
         "H58 a tagged Send",
         |met| tagged(SEND, true, met.sink.handle, met.sink.offset, &[1; 8]),

@@ -211,7 +211,7 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
         _ => return Err(refuse(input, Reason::Expected(Expected::Definition, DEFINITIONS))),
     };
     let (rest, last) = end_of_definition(rest, &kind)?;
-    Ok((rest, (kind, last)))
+    Ok((rest, (kind.without_typedef_of_body(), last)))
 }
 
 /// Parses a constant definition. A string constant (rpcgen) is only for C and is passed through.

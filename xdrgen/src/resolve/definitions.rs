@@ -128,7 +128,7 @@ impl<'a> Resolver<'a> {
         }
         let Some(&id) = self.ids.get(name.name.as_str()) else { return };
         let body = match &definition.kind {
-            DefinitionKind::Typedef(declaration) => self.typedef(declaration, &name.name),
+            DefinitionKind::Typedef(declaration) => self.field(declaration, &name.name).map(Body::Alias),
             DefinitionKind::Enum(_, body) => self.enumeration(body),
             DefinitionKind::Struct(_, body) => self.structure(body, &name.name),
             DefinitionKind::Union(_, body) => self.union(body, &name.name, name.span),
@@ -171,21 +171,6 @@ impl<'a> Resolver<'a> {
 
     pub(crate) fn eval(&mut self, value: &Value) -> Option<i128> {
         self.consts.eval(value, &self.scope, &mut self.found, &mut self.unresolved)
-    }
-
-    fn typedef(&mut self, declaration: &'a Declaration, name: &str) -> Option<Body> {
-        if declaration.multiplicity == Multiplicity::One {
-            match &declaration.specifier.kind {
-                TypeSpecifierKind::Enum(body) => return self.enumeration(body),
-                TypeSpecifierKind::Struct(body) => return self.structure(body, name),
-                TypeSpecifierKind::Union(body) => {
-                    let at = declaration.name.as_ref().map_or(declaration.span, |name| name.span);
-                    return self.union(body, name, at);
-                }
-                _ => {}
-            }
-        }
-        self.field(declaration, name).map(Body::Alias)
     }
 
     fn structure(&mut self, body: &'a StructBody, path: &str) -> Option<Body> {
@@ -339,9 +324,8 @@ fn declared(declaration: &Declaration, span: Span) -> Docs {
 fn phase_of(definition: &Definition) -> usize {
     match &definition.kind {
         DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,
-        DefinitionKind::Typedef(of) => match (&of.specifier.kind, &of.multiplicity) {
-            (TypeSpecifierKind::Enum(_), Multiplicity::One) => 0,
-            (TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_), _) => 2,
+        DefinitionKind::Typedef(of) => match of.specifier.kind {
+            TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_) => 2,
             _ => 1,
         },
         DefinitionKind::Struct(..) | DefinitionKind::Union(..) => 2,

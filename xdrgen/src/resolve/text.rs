@@ -19,12 +19,6 @@ pub(crate) fn definition(definition: &Definition) -> String {
         DefinitionKind::Const(constant) => {
             format!("const {} = {}", constant.name.name, value(&constant.value))
         }
-        // A typedef of a body is equivalent to the definition of that body.
-        DefinitionKind::Typedef(of)
-            if of.specifier.kind.is_body() && of.multiplicity == Multiplicity::One =>
-        {
-            written(of, true)
-        }
         DefinitionKind::Typedef(declaration) => format!("typedef {}", written(declaration, true)),
         DefinitionKind::Enum(name, body) => format!("{} {}", enumeration(body), name.name),
         DefinitionKind::Struct(name, body) => format!("{} {}", structure(body), name.name),
