@@ -235,12 +235,12 @@ impl Model {
         if self.is_directory(file) {
             self.nodes[file].parent = dir;
         }
-        let Body::Directory(entries) = &mut self.nodes[dir].body else { panic!("a directory") };
+        let Body::Directory(entries) = &mut self.nodes[dir].body else { panic!("expected a directory") };
         entries.insert(name, file);
     }
 
     fn remove_entry(&mut self, dir: usize, name: &[u8]) {
-        let Body::Directory(entries) = &mut self.nodes[dir].body else { panic!("a directory") };
+        let Body::Directory(entries) = &mut self.nodes[dir].body else { panic!("expected a directory") };
         let file = entries.remove(name).expect("the name exists");
         self.nodes[file].names -= 1;
     }
@@ -578,7 +578,7 @@ impl Model {
             let args = Getattr3Args { object: node.handle };
             let found = ok!(nfs_v3::Client(server).getattr(&args), Getattr3Res::Nfs3Ok);
             let found = found.map(|found| found.obj_attributes);
-            assert_eq!(found.is_some(), node.names > 0, "a file exists");
+            assert_eq!(found.is_some(), node.names > 0, "existence of a file");
             let Some(Fattr3 { size, nlink, .. }) = found else { continue };
             match &node.body {
                 Body::File(content) => assert_eq!((size, nlink), (content.len() as u64, node.names)),
@@ -590,8 +590,8 @@ impl Model {
     }
 }
 
-/// Decodes a call with an arbitrary AUTH_SYS body. An accepted credential has at most 16 groups and encodes
-/// to the same identity. Its caller must not be root if root is squashed.
+/// Decodes a call with an arbitrary AUTH_SYS body. An accepted credential must have at most 16 groups, and
+/// the same identity after encoding and decoding. Its caller must not be root if root is squashed.
 pub(crate) fn credentials(data: &[u8]) {
     let body = data.get(..400).unwrap_or(data);
     let mut call = Writer::new();

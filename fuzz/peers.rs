@@ -148,8 +148,8 @@ fn establish(answer: &impl Fn(Bytes) -> Option<Message>, service: GssService) ->
     GssSession::new(context, service, last).expect("a session")
 }
 
-/// Parses a universal address. A valid address must format and parse to the same address. Also decodes a list
-/// of registrations, which must encode to the same bytes.
+/// Parses a universal address. A valid address must stay the same when formatted and parsed again. Also
+/// decodes a list of registrations, which must encode to the same bytes.
 pub(crate) fn rpcbind(data: &[u8]) {
     if let Some(address) = std::str::from_utf8(data).ok().and_then(from_universal) {
         assert_eq!(from_universal(&to_universal(&address)), Some(address));
@@ -163,8 +163,8 @@ pub(crate) fn rpcbind(data: &[u8]) {
 /// Explains an arbitrary capture. Text output must contain no control characters except newlines, and HTML
 /// pages must contain no scripts.
 ///
-/// If the first byte is odd, the rest consists of TCP payloads. Each payload follows two bytes: the highest
-/// bit is the direction, and the lower 12 bits are the length.
+/// If the first byte is odd, the rest consists of TCP payloads. Two bytes precede each payload: their highest
+/// bit is the direction, and their lower 12 bits are the length.
 pub(crate) fn explain(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let file = if first & 1 == 0 { rest.to_vec() } else { capture_of(rest) };
@@ -334,8 +334,8 @@ pub(crate) fn client(data: &[u8]) {
     });
 }
 
-/// A connection to a server that follows a script. After a call was sent and the script has ended, the server
-/// completes the remaining actions and closes the connection.
+/// A connection to a server that follows a script. Once a call has been sent and the script has ended, the
+/// server completes the remaining actions and closes the connection.
 struct Hostile {
     script: VecDeque<u8>,
     xids: VecDeque<[u8; 4]>,

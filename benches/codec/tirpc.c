@@ -1,8 +1,9 @@
 /*
  * Runs and times rpcgen's decoders and encoders for messages.x.
  *
- * The program reads commands and prints a line for each. `load NAME LENGTH` reads a message of LENGTH bytes
- * and the type NAME. The other commands repeat an operation COUNT times and print the elapsed nanoseconds:
+ * The program reads commands and prints a line for each. `load NAME LENGTH` reads a message of type
+ * NAME that has LENGTH bytes. The other commands repeat an operation COUNT times and print the elapsed
+ * nanoseconds:
  *
  *   decode NAME COUNT         decodes the message and frees the result
  *   encode NAME COUNT         encodes the message into reused memory

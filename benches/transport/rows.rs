@@ -42,7 +42,7 @@ impl Row {
 }
 
 const MIB: u32 = 1 << 20;
-/// The sizes of the smallest and the largest message over raw TCP.
+/// The sizes of the smallest and the largest message over raw TCP, in bytes.
 pub(crate) const SMALLEST: usize = 128;
 pub(crate) const LARGEST: usize = MIB as usize;
 

@@ -1,4 +1,4 @@
-//! Runs the short examples and the tour as the README describes.
+//! Runs the short examples and the tour, and checks their output.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xd3f9a695082c5f56),
+    ("src/lib.rs", 0x7ef4e6f832d98cff),
 ];
 
 fn main() {

@@ -102,9 +102,9 @@ impl GssMechanism for Krb5Server {
     }
 }
 
-/// Returns the user of this machine for a principal, by the `auth_to_local` rules in `krb5.conf`. Returns
-/// `None` if no rule applies. By default, the user is the principal without its realm if the principal has
-/// one component and belongs to the default realm.
+/// Returns the name of the local user of a principal, according to the `auth_to_local` rules in `krb5.conf`.
+/// Returns `None` if no rule applies. By default, the user is the principal without its realm if the
+/// principal has one component and belongs to the default realm.
 #[must_use]
 pub fn local_name(principal: &[u8]) -> Option<String> {
     let name = Name::new(principal, Some(GSS_NT_KRB5_PRINCIPAL)).ok()?;

@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_export_is_mounted() {
+    fn the_innermost_export_is_mounted() {
         let export = |path: &str| ExportnodeElement { ex_dir: path.into(), ..ExportnodeElement::default() };
         let exports = [export("/srv"), export("/srv/data/"), export("/srv/database")];
         let chosen = |path: &str| {

@@ -98,7 +98,7 @@ mod tests {
 
     #[cfg(not(feature = "verbs"))]
     #[tokio::test]
-    async fn without_the_feature_verbs_is_refused_and_auto_is_iwarp() {
+    async fn without_the_feature_the_verbs_provider_fails_and_auto_uses_iwarp() {
         let built = [Provider::Iwarp, Provider::Verbs, Provider::Auto].map(Provider::is_built);
         assert_eq!(built, [true, false, true]);
         let error = Provider::Verbs.bind("127.0.0.1:0", ServerOptions::default()).await.unwrap_err();

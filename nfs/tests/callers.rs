@@ -202,7 +202,8 @@ fn callers_own_the_files_they_create() {
     }
 }
 
-/// NFS has no OPEN, so a call succeeds where a program that already opened the file could continue.
+/// NFS has no OPEN. A call therefore succeeds if a program that had opened the file earlier could still
+/// access the file.
 #[test]
 fn nfs_permissions_beyond_mode_bits() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
@@ -275,7 +276,7 @@ fn handles_cannot_be_forged() {
     let file = make(&export, &alice(), &closed, "file", 0o644);
     write(&export, &alice(), &file, b"hers").unwrap();
     assert_eq!(export.lookup(&carol(), &closed, b"file").unwrap_err(), NfsError::Acces);
-    // An attacker that knows everything except the key can forge only the fields of a handle.
+    // An attacker that knows everything except the key can forge all fields of a handle except the checksum.
     let forger = DirectoryExport::open(dir.path()).unwrap();
     let closed_too = forger.lookup(&alice(), &forger.root(), b"closed").unwrap().handle;
     let forged = forger.lookup(&alice(), &closed_too, b"file").unwrap().handle;

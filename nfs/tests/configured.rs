@@ -500,7 +500,7 @@ async fn a_stop_has_a_deadline() {
     assert!(took >= Duration::from_millis(1900) && took < Duration::from_secs(5), "{took:?}");
 }
 
-/// A limit of 64 open files allows 32 connections, and 8 from one address.
+/// A limit of 64 open files allows 32 connections in total, and 8 from one address.
 #[tokio::test]
 async fn one_address_leaves_connections_to_others() {
     let place = Place::new(&["a"]);
@@ -606,8 +606,8 @@ fn service_manager(at: &str) -> UnixDatagram {
     socket
 }
 
-/// Starts a server with this timeout of the watchdog, in microseconds, and a service manager at this address.
-/// Returns both.
+/// Binds the socket of a service manager to the address `at`, and starts a server with this watchdog timeout
+/// in microseconds. Returns both.
 fn start_as_service(place: &Place, watchdog: &str, at: &str) -> (Daemon, UnixDatagram) {
     place.configure("dir = '@a'\n");
     let manager = service_manager(at);
@@ -751,7 +751,7 @@ fn the_log_names_peers_that_may_not_connect() {
         assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     }
     let log = daemon.stop();
-    assert_eq!(log.matches("refused a connection: its address is not admitted").count(), 1, "{log}");
+    assert_eq!(log.matches("refused a connection: the peer's address is not admitted").count(), 1, "{log}");
     assert!(log.contains("from=127.0.0.1") && !log.contains('\x1b'), "{log}");
 }
 

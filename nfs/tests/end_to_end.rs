@@ -192,7 +192,7 @@ async fn a_read_only_server_refuses_every_change() {
 
 /// On a file system in memory, a server that is not read-only runs writes inline.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_memory_export_rejects_every_change() {
+async fn a_read_only_server_in_memory_refuses_every_change() {
     match tempfile::tempdir_in("/dev/shm") {
         Ok(dir) => refuses_every_change(&dir).await,
         Err(error) => not_run::not_run(format_args!("no file system in memory: /dev/shm: {error}")),

@@ -38,7 +38,7 @@ on_both!(
     handles_survive_renames,
     a_rename_replaces_only_a_file_of_the_same_kind,
     a_directory_cannot_move_below_itself,
-    a_linked_file_lives_until_its_last_name_is_removed,
+    a_linked_file_exists_until_its_last_name_is_removed,
     directories_are_removed_when_empty,
     symbolic_links_are_kept_and_not_followed,
     names_are_single_components,
@@ -244,7 +244,8 @@ fn a_repeated_exclusive_create_succeeds(export: &impl Export) {
     assert_eq!(create(*b"\x81bcdefgi").unwrap_err(), NfsError::Exist);
 }
 
-/// A program that opens its file and then removes the permissions can continue: NFS has no OPEN.
+/// NFS has no OPEN, so a program that opens its file and then removes the permissions must still be able to
+/// access the file.
 fn an_owner_reads_and_writes_regardless_of_the_mode(export: &impl Export) {
     let owner = NfsCaller { uid: 1000, gid: 1000, gids: vec![] };
     let mode = |mode| SetAttributes { mode: Some(mode), ..SetAttributes::default() };
@@ -318,7 +319,7 @@ fn a_directory_cannot_move_below_itself(export: &impl Export) {
     assert_eq!(export.attributes(&root).unwrap().nlink, 3);
 }
 
-fn a_linked_file_lives_until_its_last_name_is_removed(export: &impl Export) {
+fn a_linked_file_exists_until_its_last_name_is_removed(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "one");
     let dir = make_dir(export, &root, "dir");

@@ -180,7 +180,7 @@ fn a_principal_without_a_user_is_anonymous() {
     });
 }
 
-/// Mounts the export and calls FSINFO with this security.
+/// Mounts the export and calls FSINFO with this security flavor.
 async fn fsinfo(daemon: &Daemon, sec: Security) -> Result<(), CallError> {
     let url = daemon.url("", sec);
     let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };
@@ -194,8 +194,8 @@ async fn fsinfo(daemon: &Daemon, sec: Security) -> Result<(), CallError> {
 }
 
 #[test]
-fn a_weaker_security_is_refused() {
-    within("a_weaker_security_is_refused", async {
+fn a_weaker_security_flavor_is_refused() {
+    within("a_weaker_security_flavor_is_refused", async {
         kinit(USER, "1h");
         let daemon = Daemon::start(&mut Daemon::command("krb5p,krb5i", "127.0.0.1:0"));
         fsinfo(&daemon, Security::Krb5p).await.unwrap();

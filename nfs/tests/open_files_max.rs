@@ -75,10 +75,10 @@ fn exports_share_a_quarter_of_the_open_files() {
 
     let second = Served::new();
     second.fill(16);
-    // The next file of the first export closes those above its new maximum.
+    // Opening the next file of the first export closes the descriptors above its new maximum.
     first.fill(16);
 
-    // An export that is removed leaves its part to the others.
+    // The remaining export can use the part of a dropped export.
     drop(first);
     second.fill(32);
 }

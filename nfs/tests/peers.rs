@@ -1,6 +1,6 @@
-//! Tests with other implementations of NFSv3 over TCP. `cargo xtask soak libnfs` and `ganesha` run these
-//! tests in separate network and mount namespaces. There, an rpcbind runs, and `RPCRDMA_PEERS` is a directory
-//! in a tmpfs.
+//! Tests with other implementations of NFSv3 over TCP. The steps `libnfs` and `ganesha` of `cargo xtask soak`
+//! run these tests in separate network and mount namespaces. An rpcbind runs in the network namespace, and
+//! `RPCRDMA_PEERS` is the path of a directory in a tmpfs.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "a test may fail")]
@@ -50,8 +50,8 @@ fn run(here: &Path, program: &str, arguments: &[&str]) -> String {
 }
 
 /// libnfs mounts the empty path for files in the root. The mount succeeds, but libnfs then searches for
-/// exports below the empty path and gives up, whatever the server replies. `//` or an option avoids the
-/// search.
+/// exports below the empty path and gives up, whatever the server replies. `//` before the name or the option
+/// `auto-traverse-mounts=0` avoids the search.
 #[test]
 fn libnfs_uses_our_server() {
     let Some(here) = scratch("libnfs") else { return };

@@ -116,7 +116,7 @@ impl Running {
         Remote::mount(&self.url.parse().unwrap()).await.unwrap()
     }
 
-    /// Mounts the export as a user with the group of the same number.
+    /// Mounts the export as the user and group with the number `id`.
     async fn mount_as(&self, id: u32) -> Remote {
         let credential = Credential::Sys(AuthSys { uid: id, gid: id, ..AuthSys::default() });
         let options = ClientOptions { credential, ..ClientOptions::of::<NfsV3>() };
@@ -216,8 +216,8 @@ fn sync_sets_the_time_of_a_copy_without_read_permission() {
     assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o777, 0o200);
 }
 
-/// In a writable export, the owner can read its file even if the mode forbids it, since the server
-/// temporarily changes the mode. A read-only export does not change the mode.
+/// In a writable export, an owner can read a file whose mode forbids reading, since the server temporarily
+/// changes the mode. A read-only export does not change the mode.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_without_root_does_not_change_modes() {
     let dir = writable_by_all();
@@ -253,7 +253,7 @@ fn nfs3d_as_unit(without: &str, dir: &TempDir) -> Option<Command> {
     nfs3d(&["--no-new-privs", "--bounding-set", &set, "--inh-caps", &set], dir)
 }
 
-/// Uses an export as a user and as root. Returns the uses that failed.
+/// Performs operations in an export as a user and as root. Returns the operations that failed.
 async fn failed_uses(server: &Running, dir: &TempDir) -> Vec<&'static str> {
     let (user, root) = (server.mount_as(1234).await, server.mount_as(0).await);
     let top = root.top().await.unwrap();

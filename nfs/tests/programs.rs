@@ -265,7 +265,7 @@ fn every_command_works_over_either_transport() {
 }
 
 #[test]
-fn statistics_describe_the_server() {
+fn info_describes_the_server() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &[]);
     let info = |url: &str| {
@@ -360,7 +360,7 @@ fn an_interrupted_get_resumes() {
         cut();
         succeeds(&nfs3(here, &["get", &url]));
         fs::remove_file(here.join("file")).unwrap();
-        // The partial file has other contents.
+        // The data in the partial file has changed.
         cut();
         let mut kept = fs::read(&part).unwrap();
         kept[12_345] ^= 1;

@@ -48,7 +48,7 @@ struct Reluctant {
 enum Lists {
     /// The entries, without attributes.
     Honestly,
-    /// Endless entries with new cookies. Entries named `.` are omitted from a list.
+    /// Endless entries with new cookies. The client omits entries named `.` from a listing.
     Endlessly(&'static [u8]),
     /// Entries with repeated cookies.
     RepeatedCookies,
@@ -263,7 +263,7 @@ async fn data_lost_in_a_restart_is_rewritten() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_repeatedly_loses_data_fails_the_copy() {
-    // Each round has about 45 writes.
+    // Each of the three attempts has 43 WRITEs.
     let remote = mount(Reluctant::new(&[20, 60, 100, 130])).await;
     let error = put_and_get(&remote, &content()).await.unwrap_err();
     assert!(matches!(error, ClientError::Server { procedure: "COMMIT", .. }), "{error}");

@@ -1,5 +1,5 @@
 //! Checks the input before expansion. Trait bounds with custom messages cover properties that only the
-//! compiler knows, such as whether a type can be DDP-eligible.
+//! compiler can determine, such as whether a type can be DDP-eligible.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

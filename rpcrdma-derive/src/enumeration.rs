@@ -92,7 +92,7 @@ pub(crate) fn conversions(
     }
 }
 
-/// Returns a check that a value is in range, if only the compiler knows the value.
+/// Returns a check that a value is in range, if only the compiler can compute the value.
 fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
     let name = value.ident;
     let (span, fits) = match value.unknown? {

@@ -38,7 +38,7 @@ fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f Tok
 }
 
 /// Returns code that encodes the field that `access` evaluates to. If the type of the field may be a struct,
-/// the call passes on `__RUN` of `encode_fields`.
+/// the call passes on the const parameter `__RUN` of `encode_fields`.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     let (name, ty, span, sink) = (&field.name, &field.alias, field.ty.span(), local("__sink"));
     let (path, suffix, bound) = codec(field);

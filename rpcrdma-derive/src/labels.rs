@@ -27,7 +27,7 @@ fn is_constant(label: &Expr) -> bool {
     matches!(label, Expr::Path(path) if path.path.get_ident().is_some_and(|name| name.to_string().starts_with(CONSTANT)))
 }
 
-/// Returns true if only the compiler knows the type of a label.
+/// Returns true if only the compiler can determine the type of a label.
 pub(crate) fn is_of_some_type(label: &Expr) -> bool {
     matches!(label, Expr::Path(_)) && !is_constant(label)
 }

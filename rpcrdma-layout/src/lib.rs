@@ -7,7 +7,7 @@
 //! ```
 //! use rpcrdma_layout::{Items, Lengths, Size};
 //!
-//! // struct { unsigned int count; opaque data<100>; }, of which RDMA may place `data` directly.
+//! // struct { unsigned int count; opaque data<100>; }. RDMA may place `data` directly.
 //! let data = Size::of_bound(100);
 //! let lengths = Lengths::fixed(4).and(Lengths::of_item(data));
 //! assert_eq!(lengths, Lengths { min: 8, max: Size::Bounded(108), max_reduced: Size::Bounded(8) });

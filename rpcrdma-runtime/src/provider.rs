@@ -125,7 +125,7 @@ pub trait Connection: Send {
     /// After [`Completion::Closed`], the method always returns [`Poll::Pending`].
     fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion>;
 
-    /// Returns the next completion that is already known, if any, without checking for new input.
+    /// Returns the next completion that is already available, if any, without checking for new input.
     fn try_completion(&mut self) -> Option<Completion> {
         None
     }
@@ -170,7 +170,7 @@ pub struct ConnectionInfo {
     pub local: Option<SocketAddr>,
     /// The peer's address, if the transport has addresses.
     pub peer: Option<SocketAddr>,
-    /// The peer's private data as the upper layer sees it: for iWARP, after the IRD and ORD words.
+    /// The peer's private data for the upper layer: for iWARP, without the IRD and ORD words.
     pub private_data: Bytes,
     /// Maximum number of outstanding local RDMA Reads (local ORD, limited by the peer's IRD).
     pub ord: u32,

@@ -1,10 +1,11 @@
 //! The External Data Representation (RFC 4506): encodes values and decodes bytes.
 //!
-//! The codec uses only `core` and `alloc`. The feature `std` adds a per-thread cache of memory for the next
-//! message. Decoding shares the memory of the received message: an [`Opaque`] is a view, not a copy. An
-//! [`XdrString`] that is too long to be stored inline is also a view. Input from a peer is untrusted. The
-//! memory initially reserved for a count of elements is at most the size of the remaining bytes plus one
-//! element. Every bound is checked in both directions, padding must be zero, and nesting depth is limited.
+//! The codec uses only `core` and `alloc`. With the feature `std`, each thread reuses the memory of a message
+//! for its next message. Decoding shares the memory of the received message: an [`Opaque`] is a view, not a
+//! copy. An [`XdrString`] that is too long to be stored inline is also a view. Input from a peer is
+//! untrusted. The memory initially reserved for a count of elements is at most the size of the remaining
+//! bytes plus one element. Encoding and decoding check every bound. Padding must be zero, and nesting depth
+//! is limited.
 //!
 //! The data types form two families. [`Opaque`] and [`XdrString`] share memory and can be stored for any
 //! length of time. [`OpaqueRef`], [`StringRef`], [`ArrayRef`], [`ListRef`] and [`BoxRef`] borrow the message.
@@ -73,7 +74,7 @@ pub trait Discriminant {
     fn word(&self) -> Self::Word;
 }
 
-/// The sizes of a type's encodings and its DDP-eligible items, known at compile time.
+/// Compile-time constants: the sizes of a type's encodings, and the DDP-eligible items of its values.
 ///
 /// `T::LENGTHS.max` is the maximum size in bytes, and `T::HELD.largest` the maximum size of an item.
 #[diagnostic::on_unimplemented(
@@ -102,9 +103,9 @@ pub trait Encode: Layout {
     /// never truncated.
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
-    /// Writes the value field by field; derived structs and fixed-length arrays implement this. In a `RUN`,
-    /// no field reserves memory: memory for the whole value is already reserved, or an attempt to reserve
-    /// such memory has failed.
+    /// Writes the value field by field; derived structs and fixed-length arrays implement this. If `RUN` is
+    /// true, no field reserves memory: memory for the whole value is already reserved, or an attempt to
+    /// reserve such memory has failed.
     #[doc(hidden)]
     #[inline]
     fn encode_fields<S: Sink + ?Sized, const RUN: bool>(&self, sink: &mut S) -> Result<(), Error> {

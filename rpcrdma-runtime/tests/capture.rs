@@ -25,7 +25,8 @@ struct Stream {
     ended: bool,
 }
 
-/// Returns both directions of every connection, by their endpoints. A direction must not have a gap.
+/// Returns both directions of every connection, keyed by source and destination address. Fails if a direction
+/// has a gap.
 fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
     let mut streams = BTreeMap::<_, Stream>::new();
     let mut rest = &capture[24..];

@@ -278,7 +278,8 @@ async fn a_retransmission_with_any_chunks_gets_the_cached_reply() {
     fixture.end().await;
 }
 
-/// With other thresholds, an inline call is retransmitted in chunks, and the cached reply is sent in chunks.
+/// With smaller inline thresholds, the retransmission of an inline call has chunks, and the cached reply is
+/// sent in chunks.
 #[tokio::test]
 async fn a_retransmission_in_another_form_is_a_duplicate() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -364,8 +365,8 @@ async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions()
     fixture.end().await;
 }
 
-/// Writing to a Reply chunk that is longer than its memory closes the connection. A retransmission would also
-/// close the next connection.
+/// Writing to a Reply chunk that is longer than its registered memory closes the connection. The server
+/// rejects the next retransmission of such a call with ERR_CHUNK, so that the next connection stays open.
 #[tokio::test]
 async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -575,7 +576,7 @@ async fn one_server_shares_its_cache_between_two_acceptors() {
 /// The server closes a busy connection of one address for a connection of another address.
 #[cfg(target_os = "linux")] // Linux has 127.0.0.2 without configuration
 #[tokio::test]
-async fn a_call_outlives_its_connection_that_made_room_for_another() {
+async fn a_call_outlives_a_connection_closed_for_another_peer() {
     let fixture = Fixture::with(ServerOptions { max_connections: 2, ..ServerOptions::default() }).await;
     let mut peers = [fixture.peer().await, fixture.peer().await];
     for (xid, peer) in (1..).zip(&mut peers) {

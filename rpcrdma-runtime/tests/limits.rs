@@ -1,6 +1,6 @@
-//! Limits of clients and servers over real connections: values at a limit pass, and values beyond a limit
-//! wait or fail. Other files of this directory cover queued calls (`stats.rs`) and connections
-//! (`loopback.rs`). The workspace's tests cover messages (`codec_rpcrdma.rs`), fetched bytes
+//! Limits of clients and servers over real connections: usage up to a limit succeeds, and usage beyond a
+//! limit waits or fails. Other files in this directory cover queued calls (`stats.rs`) and connections
+//! (`loopback.rs`). Files in `tests/tests/` cover messages (`codec_rpcrdma.rs`), fetched bytes
 //! (`engine_responder.rs`) and the duplicate-request cache (`engine_duplicates.rs`).
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 

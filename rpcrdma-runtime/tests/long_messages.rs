@@ -206,7 +206,7 @@ async fn a_configured_limit_is_not_raised() {
     let [over_rdma, over_tcp] = [over_rdma, over_tcp].map(|error| error.to_string());
     assert!(over_rdma.contains("reply of at most 16777220 bytes"), "{over_rdma}");
     assert!(over_rdma.contains(r#"[binding.reply."TURN"]"#), "{over_rdma}");
-    // The connection may also have ended for another reason.
+    // The text says "may", because the connection could also have ended for another reason.
     let call = format!("may not have accepted the call of TURN (program SCAN, peer {}): 20971", addresses[1]);
     assert!(over_tcp.contains(&call), "{over_tcp}");
 }

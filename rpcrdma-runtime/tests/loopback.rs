@@ -1,4 +1,4 @@
-//! A user-defined program, served and called over real TCP on the loopback interface.
+//! A user-defined program, served and called over iWARP, on real TCP connections of the loopback interface.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
@@ -77,7 +77,8 @@ async fn sizes_around_every_threshold_round_trip() {
     let traffic = fixture.last();
     assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 1_048_579));
     assert_eq!((traffic.write_chunks, traffic.write_bytes), (1, 1_048_579));
-    // Tries all lengths of whole words, so that each direction has a message of exactly the threshold.
+    // Tries all lengths that are multiples of four, so that in each direction one message has exactly the
+    // threshold size.
     let mut longest = (0, 0);
     for len in (800..1000).step_by(4) {
         let sent = Names { names: vec!["n".repeat(len).as_str().into()] };

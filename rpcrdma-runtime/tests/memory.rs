@@ -98,7 +98,7 @@ async fn wait_until_free(memory: &MemoryBudget) {
 }
 
 #[tokio::test]
-async fn unread_replies_over_tcp_leave_memory_to_others() {
+async fn unread_replies_over_tcp_leave_memory_for_others() {
     let memory = MemoryBudget::new(64 << 20);
     let (tcp, rdma) = serve(&memory).await;
     let mut unread = Vec::new();

@@ -122,7 +122,7 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     let metrics = Metrics::default();
     metrics::set_global_recorder(metrics.clone()).unwrap();
     drop(Server::bind("127.0.0.1:0").await.unwrap());
-    assert!(metrics.0.lock().unwrap().is_empty(), "metrics are not enabled");
+    assert!(metrics.0.lock().unwrap().is_empty(), "metrics were recorded before `enable_metrics`");
     enable_metrics();
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
     let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Structs and unions nested in place, deeper than in real documents. They compile in reasonable time only if
-//! the code of an encoder grows with the number of fields, not exponentially with the depth. All sinks get
-//! the same encoding.
+//! the code of an encoder grows with the number of fields, not exponentially with the depth. Their encoding
+//! is the same for every sink.
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 

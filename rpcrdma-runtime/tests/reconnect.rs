@@ -1,4 +1,4 @@
-//! A client that outlives its connections, over real TCP on the loopback interface.
+//! A client over iWARP that outlives its connections, on real TCP connections of the loopback interface.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;

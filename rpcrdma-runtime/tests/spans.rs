@@ -1,5 +1,5 @@
-//! Each call is a span at the client and at the server, with the attributes that OpenTelemetry defines.
-//! Warnings name the call.
+//! The client and the server each record a span for every call, with the attributes that OpenTelemetry
+//! defines. Warnings name the call.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
@@ -142,7 +142,7 @@ async fn a_warning_explains_results_beyond_their_bound() {
     serving.abort();
 }
 
-/// Returns a text of a given length. A server gets the text from its client, in the backward direction.
+/// Returns a string of a given length. A server gets the string from its client, in the backward direction.
 struct Ask;
 
 impl Program for Ask {
@@ -316,7 +316,7 @@ async fn spans_of_a_call_have_equal_attributes_on_client_and_server() {
 
 /// A handler that waits runs as a task, and the server's span of a failed call has no traffic.
 #[tokio::test]
-async fn spans_of_calls_that_wait_or_fail_end_with_them() {
+async fn a_span_ends_with_its_call_even_if_the_call_waits_or_fails() {
     let log = log();
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
     let address = server.local_addr().unwrap();

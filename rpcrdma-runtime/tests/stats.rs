@@ -214,7 +214,7 @@ async fn over_tcp_everything_is_inline() {
 /// Selects the counter of a message.
 type CountOf = fn(&mut Refusals) -> &mut u64;
 
-/// Returns messages that do not start a call, each with its counter.
+/// Returns messages that the server rejects or drops, each with the counter that it increments.
 fn bad_messages() -> Vec<(Bytes, CountOf)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Bytes>();
     let call = words(&[9, 0, 2, 0x2000_0001, 1, 0, 0, 0, 0, 0]);

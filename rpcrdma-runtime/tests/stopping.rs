@@ -97,7 +97,8 @@ async fn a_silent_peer_does_not_delay_the_stop() {
     drop(silent);
 }
 
-/// Checks a client whose runtime ends first: its calls fail, and no call waits for a dropped task.
+/// Checks a client that outlives the runtime on which it connected: its calls fail, and no call waits for a
+/// dropped task.
 fn outlives_its_runtime<C: Clone>(
     connect: impl AsyncFn() -> C,
     call: impl AsyncFn(C) -> Result<u32, CallError>,

@@ -1,4 +1,5 @@
-//! Timeouts of calls among other calls on the same connection, over real TCP on the loopback interface.
+//! Timeouts of calls over iWARP among other calls on the same connection, on a real TCP connection of the
+//! loopback interface.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;

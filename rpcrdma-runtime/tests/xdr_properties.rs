@@ -183,7 +183,8 @@ fn read<T: Xdr>(received: &Received, header: usize) -> Result<T, Error> {
     reader.finish().map(|()| value)
 }
 
-/// Checks that a value round-trips through both readers, and that no truncated or longer encoding is valid.
+/// Checks that a value round-trips through `from_bytes` and `from_slice`, and that no truncated or longer
+/// encoding is valid.
 fn survives<T: Xdr + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> {
     let wire = to_bytes(value).unwrap();
     prop_assert_eq!(wire.len() as u64, encoded_len(value).unwrap());

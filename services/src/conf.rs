@@ -53,7 +53,7 @@ impl Flavors {
 
 /// Returns the configuration service, for use with `Server::service`.
 ///
-/// The reply contains the server's limits for the connection, independent of the arguments. Later replies on
+/// The reply contains the server's limits for the connection, regardless of the arguments. Later replies on
 /// the connection respect the client's limits. A call that is retransmitted on another connection runs again
 /// there.
 #[must_use]

@@ -55,7 +55,7 @@ pub use netid::Netid;
 pub use registration::Registration;
 
 /// The well-known port of rpcbind.
-#[allow(clippy::cast_possible_truncation, reason = "111")]
+#[allow(clippy::cast_possible_truncation, reason = "the port is 111")]
 pub const PORT: u16 = RPCB_PORT as u16;
 
 /// The maximum length of a reply in bytes, enough for thousands of registrations.

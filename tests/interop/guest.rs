@@ -223,7 +223,7 @@ impl Random {
         self.0
     }
 
-    /// Returns a length up to `max`. Every order of magnitude is about equally likely.
+    /// Returns a length from 1 to `max`. Every order of magnitude is about equally likely.
     pub(crate) fn length(&mut self, max: usize) -> usize {
         let bits = self.next() % u64::from(usize::BITS - max.leading_zeros());
         let length = 1 + self.next() % (2 << bits);

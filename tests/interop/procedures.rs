@@ -79,7 +79,7 @@ async fn file(nfs: &Nfs, dir: NfsFh3) -> NfsFh3 {
     assert_eq!(file, created);
 
     let access = ok!(nfs.access(&Access3Args { object: file, access: 0x3f }), Access3Res).access;
-    assert_eq!(access & 0x0d, 0x0d, "READ, MODIFY and EXTEND");
+    assert_eq!(access & 0x0d, 0x0d, "READ, MODIFY and EXTEND must be permitted");
     for (stable, offset) in [(StableHow::FileSync, 0), (StableHow::Unstable, 7)] {
         let data = Bytes::from_static(b"1234567");
         let args = Write3Args { file, offset, count: 7, stable, data: data.into() };

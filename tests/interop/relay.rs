@@ -32,7 +32,8 @@ impl Relay {
         })
     }
 
-    /// Starts a relay that passes each client's connection and a new connection to the target to `connect`.
+    /// Starts a relay. For each client, the relay connects to the target and passes both sockets to
+    /// `connect`.
     pub(crate) fn start(target: u16, connect: impl Fn(TcpStream, TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind((address(), 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

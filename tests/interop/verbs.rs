@@ -78,8 +78,8 @@ fn resources(guest: &Guest) -> String {
     guest.run("rdma resource show")
 }
 
-/// Runs a program's tests with names that contain a word of `filter`. An empty filter runs all tests. Fails if
-/// a word matches no test.
+/// Runs the tests of a program whose names contain a word of `filter`. An empty filter runs all tests. Fails
+/// if a word matches no test.
 fn run_tests(guest: &Guest, address: &str, program: &str, filter: &str) -> String {
     let unmatched = guest.run(&format!(
         "for word in {filter}; do /run/bin/{program} --list $word | grep -q ': test$' || echo $word; done"
@@ -169,8 +169,8 @@ fn scenarios_are_the_same_over_rxe() {
     each_scenario(Device::Rxe);
 }
 
-/// Checks that the connections of all verbs tests, 200 of them cut in various states, leave no kernel
-/// resources allocated.
+/// Checks that the verbs tests leave no kernel resources allocated. One test makes 200 connection attempts
+/// and cuts the connections in various states.
 fn check_released(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);

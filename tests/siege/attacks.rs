@@ -1,4 +1,4 @@
-//! The attacks and their common parts.
+//! The table of attacks, and the code that all attacks share.
 
 mod connections;
 mod memory;
@@ -34,7 +34,7 @@ pub(crate) struct Attack {
 pub(crate) enum Goal {
     /// The server counts at least this many MiB toward its memory budget.
     Memory(u64),
-    /// The server has at least this many connections at a time.
+    /// The server has at least this many connections at the same time.
     Connections(usize),
     /// The server establishes or rejects at least this many connections.
     Arrivals(u64),

@@ -41,7 +41,7 @@ impl Daemon {
         let mut command = Command::new("sh");
         command.args(["-c", WITH_LIMITS, "sh"]).arg(&program).arg(&served);
         command.args(["--listen", "127.0.0.1:0", "--tcp", "127.0.0.1:0"]);
-        // Addresses from 127.128.0.0 on are refused.
+        // The server refuses addresses from 127.128.0.0 upward.
         command.args(["--allow", "127.0.0.0/9", "--no-root-squash"]);
         command.args(["--metrics", "127.0.0.1:0"]);
         command.arg("--handle-key").arg(folder.path().join("key"));

@@ -32,7 +32,7 @@ fn r310_the_items_of_nfs_are_those_of_its_binding_and_no_others() {
 }
 
 #[test]
-fn r311_the_reply_has_the_requested_size() {
+fn r311_reply_bounds_follow_the_requested_size() {
     for count in [0, 1000, 1 << 20] {
         let read = proc::Read::reply_bounds(&Read3Args { count, ..Read3Args::default() });
         assert_eq!(read.item, Size::Bounded(u64::from(count)));

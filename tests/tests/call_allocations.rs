@@ -120,9 +120,9 @@ async fn read(nfs: nfs_v3::Client<Client>, count: u32) {
     assert_eq!(read.data.len(), count as usize);
 }
 
-/// Measures the server's memory for connections without outstanding calls, after a call on each.
+/// Measures the server's memory for connections without outstanding calls, after one call on each connection.
 #[test]
-fn an_idle_connection_holds_at_most_14_kib_of_the_server() {
+fn an_idle_connection_uses_at_most_14_kib_of_server_memory() {
     const CONNECTIONS: u32 = 64;
     let server = runtime();
     let address = serve(&server);

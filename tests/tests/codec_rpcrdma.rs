@@ -27,8 +27,8 @@ fn message(body: Body) -> Header {
     Header { xid: 0x1234_5678, credits: 32, body }
 }
 
-/// Checks that the header encodes to these words, that the words and a payload decode again, and that a
-/// truncated header is rejected.
+/// Checks that the header encodes to these words, that the words and a payload decode to the same header and
+/// payload, and that a truncated header is rejected.
 fn golden(header: &Header, expected: &[u32]) {
     let encoded = header.clone().encode();
     assert_eq!(encoded, words(expected));
@@ -124,7 +124,7 @@ fn r001_handles_have_32_bits_and_offsets_64() {
 }
 
 #[test]
-fn h26_an_endless_list_is_rejected_in_a_loop() {
+fn h26_an_endless_list_is_rejected_without_recursion() {
     let mut list = vec![7, 1, 32, 0];
     for _ in 0..100_000 {
         list.extend_from_slice(&[1, 4, 1, 1, 0, 0]);
@@ -163,7 +163,7 @@ fn limits_are_exact() {
 
 /// Tests a valid and an invalid position, and the boundary values of a segment's end and of a chunk's length.
 #[test]
-fn positions_segments_and_chunks_are_checked_at_their_edge() {
+fn positions_segments_and_chunks_are_checked_at_their_limits() {
     let at = |length, offset| Segment { handle: 1, length, offset };
     let read_at = |position| ReadSegment { position, segment: at(4, 0) };
     let reads = |one| ChunkLists { reads: vec![one], ..ChunkLists::default() };

@@ -187,7 +187,7 @@ fn auth_sys() -> Credential {
 
 /// Requirement: R816
 #[tokio::test]
-async fn r271_anonymous_callers_are_rejected_if_required() {
+async fn r271_callers_below_the_required_flavor_are_rejected() {
     let gss = Credential::Other { flavor: 6, body: Bytes::from_static(&[0; 20]) };
     for (flavors, accepted) in [
         (Flavors::Any, [true, true]),
@@ -250,7 +250,7 @@ async fn tcp_connections_need_no_configuration() {
 }
 
 #[tokio::test]
-async fn a_program_that_declares_no_procedure_0_answers_it() {
+async fn procedure_0_is_served_even_if_the_program_does_not_declare_it() {
     let mut services = Services::new();
     services.add(conf::server(Flavors::Any));
     let (program, version) = (<vers1::Vers1 as Program>::NUMBER, <vers1::Vers1 as Program>::VERSION);

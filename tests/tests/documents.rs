@@ -28,7 +28,7 @@ fn documents_have_the_form_of_an_rfc() {
             assert!(line.len() <= 72, "longer than 72 columns: {place}");
             assert_eq!(line.trim_end(), line, "trailing blanks: {place}");
             if line.contains("///") {
-                assert!(line.starts_with("   ///"), "a marker outside column 3: {place}");
+                assert!(line.starts_with("   ///"), "`///` does not follow exactly three spaces: {place}");
             }
         }
     }
@@ -98,7 +98,7 @@ fn layouts_are_those_of_the_rfcs() {
         let mut equal = 0;
         for (definition, tokens) in &ours {
             if differ.contains(&definition.as_str()) {
-                assert_ne!(theirs.get(definition), Some(tokens), "{name}: {definition} equals the RFC's");
+                assert_ne!(theirs.get(definition), Some(tokens), "{name}: {definition} matches the RFC");
                 continue;
             }
             assert_eq!(Some(tokens), theirs.get(definition), "{name}: {definition}");

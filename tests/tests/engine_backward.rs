@@ -255,7 +255,7 @@ fn credits_of_the_two_directions_are_separate_and_may_differ() {
 
 /// Requirement: R035
 #[test]
-fn credits_are_never_zero_backward() {
+fn backward_credits_are_never_zero() {
     let mut peers = Peers::ready(config(3, 0)).warm();
     peers.caller.submit(call(2));
     peers.settle();
@@ -467,7 +467,7 @@ fn more_calls_than_granted_close_the_connection() {
 }
 
 #[test]
-fn h37_replies_to_no_call_are_dropped_and_their_receives_posted_again() {
+fn h37_replies_without_a_call_are_dropped_and_their_receives_are_posted_again() {
     let mut peers = Peers::ready(config(4, 4)).warm();
     peers.forward(8);
     peers.settle();

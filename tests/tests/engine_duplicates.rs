@@ -230,7 +230,7 @@ fn cached_bytes_are_bounded() {
     assert_eq!(cache.table.bytes(), 51);
 }
 
-/// A caller cannot evict the replies to another caller, neither with many calls nor with long replies.
+/// A caller cannot evict the replies to another caller, either with many calls or with long replies.
 #[test]
 fn the_caller_with_the_most_entries_is_evicted() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
@@ -278,7 +278,8 @@ fn a_caller_beyond_its_share_of_running_calls_is_uncached() {
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// The caller with the most cached bytes loses a reply, even if the new reply is its only reply.
+/// Above the limit in bytes, the caller with the most cached bytes loses a reply, even if this reply is new
+/// and is the caller's only reply.
 #[test]
 fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);

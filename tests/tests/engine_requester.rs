@@ -415,7 +415,7 @@ fn requester() -> Requester {
 
 /// Requirement: R053, R078, R081, R082
 #[test]
-fn r071_r074_r075_items_travel_in_read_chunks_without_their_padding() {
+fn r071_r074_r075_items_are_sent_in_read_chunks_without_their_padding() {
     let mut peer = Peer::new();
     let lists = peer.lists(1, with_items(1, 40, &[(12, 701), (720, 1500)]));
     let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
@@ -480,7 +480,7 @@ fn r121_every_segment_of_a_long_call_has_position_zero() {
 }
 
 #[test]
-fn r125_items_may_have_chunks_beside_the_position_zero_chunk() {
+fn r125_items_may_have_chunks_in_addition_to_the_position_zero_chunk() {
     let mut peer = Peer::with(Config { long_call: LongCall::Reduced, ..Config::default() });
     let lists = peer.lists(1, with_items(1, 1200, &[(12, 2001)]));
     let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
@@ -715,7 +715,7 @@ fn every_call_ends_once_when_the_connection_ends() {
     let returned = std::mem::take(&mut peer.exposed).into_values().collect();
     peer.requester.handle_completion(Completion::Closed { reason: CloseReason::Peer, returned });
     peer.collect();
-    assert!(peer.outcome().is_ok(), "the reply had arrived, without data in memory");
+    assert!(peer.outcome().is_ok(), "the reply had arrived and has no data in registered memory");
     assert_eq!(
         peer.failure(),
         TransportError::Closed(CloseReason::Peer),

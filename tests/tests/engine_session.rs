@@ -258,7 +258,7 @@ fn outstanding_calls_are_retransmitted_with_one_credit_and_the_same_bytes() {
     assert_eq!(client.replies(), [calls[1]]);
 
     client.lose_connection(CloseReason::Peer);
-    assert!(client.done.is_empty(), "no caller learns of the lost connection");
+    assert!(client.done.is_empty(), "no call fails when the connection is lost");
     assert_eq!((client.connects, client.disconnected), (1, 1), "no delay after a working connection");
     client.connect(1024);
     assert_eq!(client.xids(), [2], "one credit until the first reply");
@@ -463,7 +463,7 @@ fn unrepeatable_calls_fail_with_their_connection_once_sent() {
 }
 
 #[test]
-fn an_abandoned_call_is_not_retransmitted_and_blocks_no_other() {
+fn an_abandoned_call_is_not_retransmitted_and_does_not_block_other_calls() {
     let mut client = Client::connected();
     let (sent, kept) = (client.submit(call(1)), client.submit(call(2)));
     client.cancel(sent);

@@ -83,7 +83,7 @@ fn messages_of_the_base_are_unchanged() {
 fn a_peer_without_the_extension_answers_err_chunk() {
     for body in [RdmaBody::Keepalive as fn(_) -> _, RdmaBody::KeepaliveAck] {
         let bytes = xdr::to_bytes(&keepalive(body)).expect("a message without bounds");
-        // A responder knows the XID, so its error names the rejected message.
+        // A responder replies with an error that has the XID of the rejected message.
         let refused = decode_call(&bytes, &MessageLimits::default());
         let Err(Refusal::Chunk { xid: 0x1234_5678, why }) = &refused else { panic!("{refused:?}") };
         assert!(why.contains("RdmaProc"), "{why}");

@@ -47,7 +47,7 @@ struct Variant {
     words: usize,
     /// The minimum size of a call's reduced items, in bytes.
     min_item: usize,
-    /// Whether an item is reduced, by the item's index. Further items repeat these values.
+    /// Whether an item is reduced, by the item's index. The list repeats for further items.
     reduced: Vec<bool>,
     /// The approximate maximum number of segments of the longest chunk.
     pieces: u32,

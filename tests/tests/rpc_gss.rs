@@ -104,7 +104,7 @@ async fn echo(client: &impl Caller<Echo, Error = CallError>, args: &Args) -> Res
 
 /// Requirement: R264, R265, R266
 #[tokio::test]
-async fn calls_and_replies_by_every_service_over_rdma() {
+async fn calls_and_replies_with_every_service_over_rdma() {
     for service in SERVICES {
         let (services, gss, recording) = gss_services(GssServerOptions::default());
         let (client, traffic) = watched(over_rdma(services).await).await;
@@ -127,7 +127,7 @@ async fn calls_and_replies_by_every_service_over_rdma() {
 }
 
 #[tokio::test]
-async fn calls_and_replies_by_every_service_over_tcp() {
+async fn calls_and_replies_with_every_service_over_tcp() {
     for service in SERVICES {
         let (services, _, recording) = gss_services(GssServerOptions::default());
         let client = Client::connect_tcp(over_tcp(services).await).await.unwrap();
@@ -274,12 +274,12 @@ fn direct(service: GssService) -> (Direct, GssClient<Direct, Echo>, Arc<GssServe
     (direct.clone(), GssClient::new(direct, TestMechanism::new("alice"), service), gss)
 }
 
-/// Returns an encoded call of `alice` that the server has not seen, in an established context.
+/// Returns an encoded call of `alice`, in an established context, that the server has not executed.
 async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8>) {
     let (direct, client, _) = direct(service);
     echo(&client, &args(10, 10, 10)).await.unwrap();
     let xid = direct.xid.load(Ordering::Relaxed);
-    // Truncate the next call, so that the server never sees it.
+    // Truncate the next call, so that the server does not execute it.
     direct.change_calls(|mut call| {
         call.truncate(4);
         call

@@ -1,4 +1,4 @@
-//! Frames of Linux's siw decode and encode to the same octets.
+//! Decodes frames of Linux's siw, and encodes them again to the same octets.
 
 use std::path::Path;
 

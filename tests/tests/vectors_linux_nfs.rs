@@ -1,5 +1,5 @@
-//! The arguments and results in messages of Linux's NFSv3 client and server decode and encode to the same
-//! bytes, reduced or not.
+//! Decodes the arguments and results in messages of Linux's NFSv3 client and server, and encodes them again
+//! to the same bytes. Some messages are reduced.
 
 use std::collections::BTreeMap;
 

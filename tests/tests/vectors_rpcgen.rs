@@ -1,5 +1,5 @@
-//! Vectors that rpcgen's C code encoded, for every type of NFSv3 and MOUNT, decode and encode to the same
-//! bytes.
+//! Decodes vectors that rpcgen's C code encoded, for every type of NFSv3 and MOUNT, and encodes them again to
+//! the same bytes.
 //!
 //! `cargo xtask vectors` writes the files; see vectors/README.md.
 

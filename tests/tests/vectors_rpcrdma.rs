@@ -1,4 +1,4 @@
-//! Messages of Linux's client and server decode and encode to the same bytes.
+//! Decodes messages of Linux's client and server, and encodes them again to the same bytes.
 
 use bytes::Bytes;
 use rpcrdma_runtime::program::Credential;

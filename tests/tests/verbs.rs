@@ -181,7 +181,8 @@ async fn a_rejection_has_its_private_data() {
     }
 }
 
-/// The environment variable of the child process that runs [`a_listener_without_descriptors`].
+/// The environment variable that is set only in the child process, which runs
+/// [`a_listener_without_descriptors`].
 const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 
 /// A process without free descriptors cannot create a channel for a peer, so it rejects the peer. The process
@@ -299,7 +300,7 @@ async fn read_depths_are_the_minimum_of_both_peers() {
 /// Data of up to 8 KiB uses memory that stays registered and that the peer cannot access. Longer data uses
 /// separate memory.
 #[tokio::test]
-async fn short_memory_is_read_and_written() {
+async fn short_data_is_read_and_written() {
     let Some(at) = device() else { return };
     let data: Bytes = (0..20_000u32).map(|index| (index ^ (index >> 7)).to_le_bytes()[0]).collect();
     let (mut local, mut peer) = pair(at, VerbsOptions::default()).await;

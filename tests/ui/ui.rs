@@ -6,7 +6,7 @@
 //! - An undefined name: `case_not_in_the_enum`, `case_misspelt_among_several`, `max_of_an_unknown_name`,
 //!   `name_unknown*`.
 //! - A pattern with a type other than the discriminant's: `case_of_a_constant_for_an_enum`,
-//!   `case_of_another_enum`. Only the compiler knows whether a name is a constant or an imported value.
+//!   `case_of_another_enum`. Only the compiler can tell a constant from an imported variant.
 //! - A constant that cannot be evaluated: `max_overflows`, `max_by_a_call`.
 //! - A value that outlives its message: `value_outlives_its_message`.
 //!

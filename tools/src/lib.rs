@@ -1,4 +1,4 @@
-//! The library behind the program `rpcrdma`.
+//! The library of the programs `rpcrdma` and `nfs3bench`.
 //!
 //! ```no_run
 //! use rpcrdma_tools::explain::{Selection, read, text};

@@ -1,7 +1,7 @@
 //! Time and memory of the compiler: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
 //! First measures complete processes: `rpcrdma-xdrgen` on the text of RFC 5662, and rpcgen, if installed, on
-//! the same XDR. Without the RFC, the document is `specs/nfs3.txt`. The programs run in turns, so that a busy
+//! the same XDR. Without the RFC, the document is `specs/nfs3.txt`. The programs take turns, so that a busy
 //! machine slows all of them. Then measures `rpcrdma-xdrgen` on documents of many shapes in two sizes.
 
 #![allow(clippy::print_stdout, reason = "the output is the measurements")]
@@ -45,7 +45,7 @@ impl Contender {
         Contender { name, program, arguments, times: Vec::new() }
     }
 
-    /// Returns the command, for a directory that contains only its input.
+    /// Returns the command with `directory` as its working directory.
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(self.program);
         command.args(&self.arguments).current_dir(directory);
@@ -183,14 +183,14 @@ fn shapes_at_two_sizes([short_runs, long_runs]: [usize; 2]) -> Result<(), Box<dy
     Ok(())
 }
 
-/// Returns the time of `rpcrdma-xdrgen generate` for a document.
+/// Returns the median time of `rpcrdma-xdrgen generate` for a document.
 fn time_of(shape: &Shape, text: &str, scratch: &Path, runs: usize) -> Result<Duration, Box<dyn Error>> {
     let file = scratch.join(shape.file);
     std::fs::write(&file, text)?;
     let arguments = [Path::new("generate"), &file, Path::new("-o"), &scratch.join("out.rs")];
     let mut contender = Contender::new(shape.name, XDRGEN, &arguments);
     for _ in 0..runs {
-        // For an invalid document, the findings take most of the time.
+        // For an invalid document, the command fails, and the findings take most of the time.
         let ran = contender.run(scratch);
         if shape.is_valid {
             ran?;

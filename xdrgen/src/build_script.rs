@@ -72,7 +72,7 @@ impl fmt::Display for BuildError {
                 let shown = errors.get(..SHOWN).unwrap_or(errors);
                 write!(f, "rpcrdma-xdrgen found {}", Count::of(errors))?;
                 if errors.len() > SHOWN {
-                    write!(f, "; {} more not shown", errors.len() - SHOWN)?;
+                    write!(f, "; {} of them not shown", errors.len() - SHOWN)?;
                 }
                 write!(f, "\n\n{}", diag::plain(shown, sources))
             }

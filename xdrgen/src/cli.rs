@@ -166,7 +166,8 @@ struct Generation {
     /// Make the crate a workspace member, which inherits version, edition, license, lints and dependencies.
     #[arg(long, requires = "package")]
     workspace_crate: bool,
-    /// The directory of rpcrdma-runtime, a dependency of the crate; the default is the registry's version.
+    /// The directory of rpcrdma-runtime, a dependency of the crate; the default is the version in the
+    /// registry.
     #[arg(long, value_name = "DIRECTORY", requires = "package", conflicts_with = "workspace_crate")]
     runtime_path: Option<String>,
 }
@@ -197,7 +198,7 @@ enum Failure {
 /// Runs the program `rpcrdma-xdrgen` with the arguments of this process. The exit status is 0 on success,
 /// even if there are warnings. It is 1 if a document has errors, is not an extension of its base, or differs
 /// from the old version. It is 2 if the arguments are invalid, a file cannot be read or written, or two
-/// versions cannot be compared.
+/// versions cannot be compared, for example because one of them has errors.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();
@@ -349,8 +350,8 @@ fn is_rust(path: &Path) -> bool {
 /// Checks that a crate does not replace a handwritten package.
 ///
 /// # Errors
-/// Fails if the directory has a manifest that rpcrdma-xdrgen did not emit, or a file of the crate but no
-/// manifest. Also fails if the manifest cannot be read.
+/// Fails if the directory has a manifest that rpcrdma-xdrgen did not emit. Also fails if the directory has no
+/// manifest but a file that the crate would replace, or if the manifest cannot be read.
 fn must_not_replace<'a>(directory: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     let manifest = directory.join("Cargo.toml");
     let replaced = match std::fs::read_to_string(&manifest) {

@@ -86,8 +86,8 @@ type Pair<T> = [Option<T>; 2];
 #[derive(Debug)]
 pub(crate) enum Kind<'m> {
     Constant(Pair<&'m Const>),
-    /// A definition, and whether `compat` judges it: a removed message, or a new type that does not replace
-    /// a removed type.
+    /// A definition. The flag is true if `compat` judges the change: the definition is a removed message, or
+    /// a new type that does not replace a removed type.
     Type(Pair<&'m TypeDef>, bool),
     /// A member, and the enum in both versions.
     Member((TypeId, TypeId), Pair<&'m Member>),
@@ -158,7 +158,8 @@ pub(crate) fn compare<'m>(base: &'m Hir, new: &'m Hir) -> Compared<'m> {
     walk.found()
 }
 
-/// Compares the types of the base from documents before `before` with the new types of the same names.
+/// Compares each type of the base that is defined in a document before `before` with the new type of the same
+/// name.
 fn compare_before<'m>(base: &'m Hir, new: &'m Hir, before: SourceId) -> Compared<'m> {
     let named = by_name(new);
     let mut walk = Walk::new(base, new, Stop::Never);
@@ -223,7 +224,7 @@ fn roots(hir: &Hir) -> Vec<TypeId> {
     hir.typed().map(|(id, _)| id).filter(|id| parts.insert(graph.cycle(*id))).collect()
 }
 
-/// Maximum number of renamed candidates tried for a missing type.
+/// Maximum number of new types that are tried as the renamed form of a missing type.
 const MAX_CANDIDATES: usize = 4;
 
 /// Pairs old types with new types of the same shape: the kind of body and, for a struct, the number of
@@ -288,7 +289,8 @@ impl<'m> Walk<'m> {
         let (named, known) = (by_name(new), by_name(base));
         let is_new = |id: &TypeId| !known.contains_key(view::name(new, *id));
         let others: Vec<TypeId> = roots(new).into_iter().filter(is_new).collect();
-        // An enum that no message contains only gives names to numbers. A removed typedef is not a message.
+        // If no message contains an enum, the enum only gives names to numbers. A removed typedef is not a
+        // message.
         let is_message = |id: &TypeId| {
             base.get(*id).is_some_and(|ty| match named.get(ty.name.as_str()) {
                 Some(other) => !is_enum(base, *id) || !is_enum(new, *other),
@@ -393,7 +395,7 @@ impl<'m> Walk<'m> {
             let other = named.get(ty.name.as_str()).filter(|other| !self.bodies.contains(&(id, **other)));
             other.into_iter().for_each(|other| self.definition(id, *other));
         }
-        // Bodies in place are added and removed with the definition that contains them.
+        // A body in place of a type name is added or removed together with the definition that contains it.
         let unmatched = |hir: &Hir, others: &HashMap<&str, TypeId>| -> Vec<TypeId> {
             let has = |name: &str| others.contains_key(name);
             let is_alone =

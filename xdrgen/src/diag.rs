@@ -2,11 +2,11 @@
 //!
 //! A diagnostic is data: a `Kind` with its fields, and a position. The kinds are defined in submodules by
 //! subject. A definition has the code, the default severity and the text of the kind. The first definition
-//! with a code also has the page of the code. Only notes add to the text, and no code parses the text.
+//! with a code also has the page of the code. Only notes add to the text, and nothing parses the text.
 
-/// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an
-/// enum without a comment continues the chapter of its codes. The comment on the first kind of a code is
-/// the code's page: title, meaning, an example, and the corrected example.
+/// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`. If an enum
+/// has no comment, its codes are in the chapter with the same prefix, such as `X1`. The comment on the first
+/// kind of a code is the code's page: title, meaning, an example, and the corrected example.
 macro_rules! kinds {
     ($(#[doc = $chapter:literal])* $of:ident $name:ident {$(
         $(#[doc = $doc:literal])*

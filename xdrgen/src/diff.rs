@@ -20,9 +20,9 @@ pub use crate::compare::Side;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sign {
-    /// Only the second version contains the item.
+    /// Only the new version contains the item.
     Added,
-    /// Only the first version contains the item.
+    /// Only the old version contains the item.
     Removed,
     /// Both versions contain the item, in different forms.
     Changed,
@@ -51,7 +51,7 @@ pub struct Change {
 pub struct Diff {
     /// The findings in the documents themselves. If a finding is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
-    /// The changes: definitions of the first version in order, then those that the second version adds.
+    /// The changes. Changes of items in the old version come first, in source order, followed by added items.
     pub changes: Vec<Change>,
     /// The definitions that were omitted from one of the versions, and therefore not compared.
     pub not_compared: Vec<NotCompared>,
@@ -91,7 +91,7 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     };
     changes.sort_by_key(place);
     let not_compared = omitted(&diagnostics);
-    // If a definition was omitted from one version, its additions and removals are unknown.
+    // If a definition was omitted from one version, it is unknown which of its parts were added or removed.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
     }

@@ -41,8 +41,8 @@ pub struct Summary {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths below an output directory, and their contents. Empty after an error; with
-    /// `keep_going`, only after an error that omissions cannot avoid, such as an invalid option.
+    /// The files: their paths below an output directory, and their contents. Empty if there is an error. With
+    /// `keep_going`, empty only if omitting definitions cannot avoid the error, as for an invalid option.
     pub files: Vec<(PathBuf, String)>,
     /// The numbers of documents and definitions.
     pub summary: Summary,
@@ -83,7 +83,7 @@ pub fn check(sources: &Sources, options: &Options) -> Generated {
     analyzed(sources, options).1
 }
 
-/// Compiles documents to the intermediate form, which is complete if no diagnostic is an error.
+/// Compiles documents to the Rust IR, which is complete if no diagnostic is an error.
 #[must_use]
 pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) {
     let (module, generated, _) = analyzed(sources, options);

@@ -1,5 +1,5 @@
 //! The graph of types and the types that they contain. A document may define any number of mutually
-//! recursive types, so no function recurses. Except for `solve` and sorting, the time is linear.
+//! recursive types, so no function recurses. Except for `solve` and sorting, the run time is linear.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::hir::{Hir, TypeId};
 use crate::ir::Module;
 
 pub(crate) struct Graph {
-    /// The index of the first use of each type, and the total number of uses.
+    /// The index in `uses` of each type's first use, followed by the total number of uses.
     starts: Vec<usize>,
     uses: Vec<TypeId>,
     /// All types in topological order. The types of a cycle are contiguous.

@@ -263,7 +263,8 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     fn version(&mut self, program: &str, version: hir::Version) -> Version {
         let hir::Version { name, number, procedures, omitted, binding, docs } = version;
-        // Omitted procedures count for the prefix, so that an omission does not rename other procedures.
+        // The common prefix is that of all procedures, including omitted procedures, so that an omission does
+        // not rename other procedures.
         let all: Vec<&str> =
             procedures.iter().map(|one| &one.name).chain(&omitted).map(String::as_str).collect();
         let prefix = self.naming.names.prefix(&all).to_owned();

@@ -174,7 +174,7 @@ pub(crate) fn module(path: &std::path::Path) -> String {
 }
 
 /// Rust's keywords by length, including reserved ones. `concat!` splits one keyword, so that a search of the
-/// repository for this word finds only code that needs it.
+/// repository for this keyword finds only code that uses it.
 const KEYWORDS: [&[&str]; 9] = [
     &[],
     &[],

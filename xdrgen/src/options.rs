@@ -47,7 +47,7 @@ pub struct Package {
 pub enum Manifest {
     /// The manifest inherits nothing from a workspace.
     Alone {
-        /// The directory of the runtime's crate; `None` for the registry's version.
+        /// The directory of the runtime's crate; `None` for the version in the registry.
         runtime: Option<String>,
     },
     /// The crate is a workspace member and inherits version, edition, license, lints and dependencies.

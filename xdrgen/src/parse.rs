@@ -99,8 +99,8 @@ pub fn parse_with(sources: &Sources, options: &ParseOptions) -> Parsed {
     parsed
 }
 
-/// Parses the text extracted from one document. The findings include those of the extraction, and are
-/// limited to a few thousand in total.
+/// Parses the text extracted from one document. The findings include those of the extraction. At most 4096
+/// errors and 4096 warnings are returned.
 #[must_use]
 pub fn parse_extract(extract: &Extract, options: &ParseOptions) -> (Specification, Vec<Diagnostic>) {
     let (specification, found) = read(extract, options);

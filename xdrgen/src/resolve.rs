@@ -79,8 +79,8 @@ fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Reso
     Resolved { hir, is_complete, found, stages: scope.stages() }
 }
 
-/// Returns the breaches of one step of extension. Considers only documents before the extending document,
-/// since the other definitions of the extending document were written for the extension.
+/// Returns the breaches of the extension rules between two stages. Considers only documents before the
+/// extending document, since the other definitions of the extending document were written for the extension.
 fn breaches(base: &Hir, new: &Hir) -> Vec<Diagnostic> {
     let spans: HashSet<Span> = base.types.iter().map(|ty| ty.docs.span).collect();
     let extending = new.types.iter().map(|ty| ty.docs.span).filter(|span| !spans.contains(span));

@@ -49,7 +49,7 @@ pub struct LineColumn {
     pub column: u32,
 }
 
-/// The kind of a text.
+/// The kind of a [`Source`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A document with XDR.
@@ -148,7 +148,7 @@ pub enum Refused {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error from the operating system.
         error: String,
     },
     /// The path is a directory, a pipe or a device.

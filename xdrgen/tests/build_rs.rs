@@ -470,14 +470,14 @@ fn a_build_script_compiles_documents() {
         "{output}"
     );
 
-    // A change of any of several documents is detected.
+    // A change to any of several documents is detected.
     scratch.write("specs/store.txt", DOCUMENT);
     scratch.write("specs/more.x", &MORE.replace("TREE *left", "TREES *left"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(!success && output.contains("specs/more.x:") && output.contains("`TREES`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // A change of an included file is also detected.
+    // A change to an included file is also detected.
     scratch.write("specs/tree.x", "typedef int leaf;\n");
     scratch.write("specs/more.x", &format!("#include \"tree.x\"\nstruct of_leaf {{ leaf one; }};\n{MORE}"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);

@@ -1,4 +1,4 @@
-//! The program: its output streams and exit status.
+//! The program `rpcrdma-xdrgen`: its output streams and exit status.
 
 mod program;
 
@@ -190,7 +190,7 @@ fn a_title_that_would_break_the_manifest_is_rejected() {
 }
 
 #[test]
-fn the_last_line_has_counts_and_a_page() {
+fn the_last_line_has_counts_and_an_explain_command() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "enum a { B, };\nstruct c { int d };\nconst E = 08;\n")
         .unwrap();
@@ -200,7 +200,7 @@ fn the_last_line_has_counts_and_a_page() {
     std::fs::write(folder.path().join("many.x"), "struct a { int b };\n".repeat(250)).unwrap();
     let output = compiler(folder.path(), &["check", "many.x"]);
     let last = text(&output.stderr).lines().last().unwrap();
-    assert_eq!(last, "rpcrdma-xdrgen: 250 errors; 50 more not shown; see `rpcrdma-xdrgen explain X111`");
+    assert_eq!(last, "rpcrdma-xdrgen: 250 errors; 50 of them not shown; see `rpcrdma-xdrgen explain X111`");
     assert_eq!(text(&output.stderr).matches("error[X111]").count(), 200);
 }
 
@@ -321,7 +321,7 @@ fn headers_name_the_command_that_generates_the_file() {
     std::fs::write(folder.path().join("a b.x"), "struct a { int b; };\n").unwrap();
     std::fs::write(folder.path().join("c.x"), "struct c { a d; };\n").unwrap();
     let absolute = folder.path().join("c.x");
-    let absolute = absolute.to_str().expect("a path of text");
+    let absolute = absolute.to_str().expect("a UTF-8 path");
     let head = |arguments: &[&str], file: &str| {
         let output = compiler(folder.path(), arguments);
         assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)), "{arguments:?}");

@@ -253,7 +253,7 @@ fn rfc_8178_has_separate_rules() {
     assert_eq!(by_rfc_8178(base, &new).0, ["X507"]);
 }
 
-/// The codes of breaches, and the additions by text or else by name.
+/// The codes of breaches, and the text of each addition, or its name if the text is empty.
 type Judged = (Vec<&'static str>, Vec<String>);
 
 fn by_rfc_8178(base: &str, new: &str) -> Judged {

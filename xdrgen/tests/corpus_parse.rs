@@ -8,7 +8,8 @@ use rpcrdma_xdrgen::extract::Form;
 use rpcrdma_xdrgen::parse::{ParseOptions, parse_with};
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
-/// Returns the directory of the documents. If `XDRGEN_CORPUS` is not set, records this and returns `None`.
+/// Returns the directory of the documents. If `XDRGEN_CORPUS` is not set, records the test as not run and
+/// returns `None`.
 fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from);
     if folder.is_none() {
@@ -106,7 +107,8 @@ fn every_x_file_parses_with_any_definitions() {
     }
 }
 
-/// The numbers of definitions in the documents, counted by hand or by `grep` on their first lines.
+/// The numbers of definitions in the documents, counted by hand or with `grep` for the first lines of
+/// definitions.
 const COMPLETE: &[(&str, Form, [usize; 8])] = &[
     ("rfc8166.txt", Form::Marked, [0, 0, 2, 10, 2, 0, 0, 0]),
     // 13 `const`, and the 4 sizes of section 2.4.
@@ -154,8 +156,8 @@ const TOGETHER: &[(&str, &[&str])] = &[
 /// A document, the codes and lines of its findings, and the reasons.
 type Found = (&'static str, &'static [(&'static str, u32)], &'static str);
 
-/// All findings in the documents: codes, lines and reasons. All are warnings, except the stray letter and
-/// the procedures of RFC 1094 without types.
+/// All findings in the documents: codes, lines and reasons. All are warnings, except the stray letter and the
+/// procedures of RFC 1094 whose types are undefined or omitted.
 const FOUND: &[Found] = &[
     (
         "rfc1094.txt",

@@ -14,7 +14,7 @@ fn emit_files(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)
     generated.files.into_iter().map(|(path, text)| (path.display().to_string(), text)).collect()
 }
 
-/// Returns the code of a document, without documentation, its attributes, and line endings.
+/// Returns the code of a document, without doc comments, `#[doc]` attributes and line endings.
 fn code(text: &str) -> String {
     code_with(text, &Options::module("a"))
 }

@@ -8,8 +8,8 @@ use rpcrdma_xdrgen::names::Names;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Returns the lines to compare: no imports of the file, no empty lines, and no comments, which a syntax
-/// tree does not contain.
+/// Returns the lines to compare: all lines except the file's imports, empty lines, and comments, which a
+/// syntax tree does not contain.
 fn lines(text: &str) -> Vec<&str> {
     let is_other = |line: &&str| line.trim().is_empty() || line.starts_with("// ");
     let mut in_use = false;

@@ -268,7 +268,7 @@ fn many_definitions_are_not_a_chain() {
     assert_eq!((checked.diagnostics.as_slice(), checked.summary.types), (&[][..], 20_000));
 }
 
-/// Conflicting Rust names, many labels, and values that follow from others: no lookup may be linear.
+/// Conflicting Rust names, many labels, and implicit enum values: no lookup may take linear time.
 #[test]
 fn many_names_in_one_scope() {
     const MANY: usize = 20_000;

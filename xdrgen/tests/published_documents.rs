@@ -72,7 +72,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));
     let (other, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     assert_eq!((types(&other), found.len()), (vec!["e", "u", "u.a"], 1), "{found:?}");
-    // An invalid declaration in an arm omits the union.
+    // A union with an invalid declaration in an arm is omitted.
     leaves("union u switch (int n) { case 1: int x; int; };\nstruct a { int b; };\n", &["X100 3:48"], &["a"]);
     leaves(
         "union u switch (int n) { case 1: void; int x; };\nstruct a { int b; };\n",

@@ -81,7 +81,7 @@ fn enumeration(members: usize) -> Sources {
     sources
 }
 
-/// A small number of members suffices, since the test measures the cost per member.
+/// The number of members. A small number suffices, since the limit grows with the emitted text.
 const MEMBERS: usize = 900;
 
 #[test]
@@ -98,7 +98,7 @@ fn emission_allocates_no_more_than_its_text() {
 
 /// An eighth of 300,000 members, which fills hash tables to the same degree.
 const MANY: usize = 37_500;
-/// The maximum number of bytes per member.
+/// Maximum peak memory per member, in bytes.
 const FOR_EACH: u64 = 360;
 
 #[test]

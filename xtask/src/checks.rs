@@ -224,7 +224,7 @@ fn dependencies(root: &Path) -> Result<(), String> {
             ));
         }
     }
-    // Only crates that are compiled on this platform count. loom uses another syn on Windows.
+    // Considers only crates that are compiled on this platform: on Windows, loom uses another version of syn.
     let majors: BTreeSet<String> = tree(root, &["--edges", "all"])?
         .iter()
         .filter_map(|line| line.strip_prefix("syn v")?.split('.').next().map(str::to_owned))

@@ -36,8 +36,8 @@ pub(crate) fn run(
     let errors = writer.try_clone().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("cannot run the command: {error}"))?;
-    // `command` owns the write end of the pipe. The reader sees the end of the output only after every copy
-    // of the write end is closed.
+    // `command` owns the write end of the pipe. The reader reaches the end of the output only after every
+    // copy of the write end is closed.
     drop(command);
     let group = Group::of(&child);
     let lines = lines(reader);

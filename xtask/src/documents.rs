@@ -112,7 +112,7 @@ fn wrong(name: &str, text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns the cells of a table row. `\|` is a character of a cell.
+/// Returns the cells of a table row. An escaped `|` does not end a cell.
 fn cells(row: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;
     let parts = row.split(move |c: char| {

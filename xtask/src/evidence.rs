@@ -178,7 +178,7 @@ mod tests {
     use crate::jobs::JOBS;
 
     #[test]
-    fn the_matrix_has_every_job_with_a_guest() {
+    fn the_matrix_has_every_interop_job() {
         let others = [
             "dist",
             "bench",

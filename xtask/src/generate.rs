@@ -143,8 +143,8 @@ fn main() {
 /// Writes generated files into the workspace at `root`, or compares them.
 ///
 /// # Errors
-/// Returns an error of a file, the compiler's findings about `specs/`, or each outdated file with the command
-/// that updates the files.
+/// Returns an I/O error with the file's name, the compiler's findings about `specs/`, or the outdated files
+/// and the command that updates them.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.check { check(root) } else { write(root) }
 }
@@ -203,7 +203,7 @@ fn package_of(directory: &str) -> &str {
     directory.split_once("/src/").map_or(directory, |(package, _)| package)
 }
 
-/// Returns the build script of a package with generated Rust. After most edits of a generated file, the
+/// Returns the build script of a package with generated Rust. After most edits to a generated file, the
 /// package does not compile, so no test can report the edit. The script prints the command that restores the
 /// file.
 fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {

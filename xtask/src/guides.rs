@@ -37,7 +37,7 @@ fn follow(root: &Path, guide: &str, output: &str) -> Result<(), String> {
         if let Some(command) = command.strip_suffix('&') {
             server = Some(shell.serve(command, &directory.join("printed"))?);
         } else if command.starts_with("cd ") {
-            // Each command runs in a separate shell, so the `cd` precedes every later command.
+            // Each command runs in a separate shell, so the `cd` is repeated before every later command.
             folder = format!("{command} && ");
         } else {
             printed.push_str(&shell.run(&format!("{folder}{command}"))?);

@@ -146,7 +146,7 @@ fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, 
             return Ok(false);
         }
         End::TimedOut => {
-            not_run::record(name, format_args!("no lab with Linux {kernel}: the archive does not respond"));
+            not_run::record(name, format_args!("no lab with Linux {kernel}: the package archive timed out"));
             return Ok(false);
         }
         End::Failed(_) => return Err("the lab's check failed".to_owned()),

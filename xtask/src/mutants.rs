@@ -46,7 +46,7 @@ const FIRST_TESTS: [&str; 7] =
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
 /// The number of parts of the generated mutations. Each part takes about half an hour.
 const PARTS: usize = 240;
-/// Each mutation changes one crate slightly. `.ci/run` disables incremental compilation.
+/// Enables incremental compilation, which `.ci/run` disables: each mutation changes one crate only slightly.
 const INCREMENTAL: [(&str, &str); 1] = [("CARGO_INCREMENTAL", "1")];
 const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
 
@@ -330,7 +330,7 @@ impl Scratch {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        // A new file gets a new modification time, by which cargo detects the change.
+        // Writing the file updates its modification time, by which cargo detects the change.
         let content = fs::read(&from).map_err(|error| format!("{}: {error}", from.display()))?;
         fs::write(&to, content).map_err(failed)?;
         let permissions = fs::metadata(&from).map_err(failed)?.permissions();

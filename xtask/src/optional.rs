@@ -18,7 +18,7 @@ struct Optional {
     directories: &'static [&'static str],
     /// The test binary that needs the features.
     test: Option<&'static str>,
-    /// A part of the names of the documentation tests that need the features: the path of their file.
+    /// A part of the names of the documentation tests that need the features: the path of their directory.
     doc_tests: Option<&'static str>,
 }
 

@@ -31,7 +31,7 @@ impl Shell<'_> {
         let failed = |error: std::io::Error| format!("cannot start the server: {error}");
         let file = File::create(printed).map_err(failed)?;
         let errors = file.try_clone().map_err(failed)?;
-        // `exec` replaces the shell by the server, so killing the child process kills the server.
+        // `exec` replaces the shell with the server, so killing the child process kills the server.
         let mut bash = self.bash(&format!("exec {command}"));
         let mut server = Server(bash.stdout(file).stderr(errors).spawn().map_err(failed)?);
         server.wait_until_serving(printed)?;

@@ -1,11 +1,11 @@
 //! `cargo xtask ci walk`: follows README and the guides as a new user, in packages outside the workspace.
 //!
 //! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
-//! step completes the manifests, and replaces the path of the clone, `../rpcrdma`, by the workspace's path.
+//! step completes the manifests, and replaces the path of the clone, `../rpcrdma`, with the workspace's path.
 //!
-//! The search path contains only Rust, the linker and the installed programs, and the built programs may use
-//! only the shared libraries of the C runtime, so a need for another program or library fails. Cargo's
-//! directory is shared, so that nothing is downloaded twice.
+//! The search path contains only Rust, the linker and the installed programs. The built programs may use only
+//! the shared libraries of the C runtime. The step therefore fails if a guide needs another program or
+//! library. Cargo's directory is shared, so that nothing is downloaded twice.
 
 use std::env;
 use std::fs;
@@ -107,7 +107,7 @@ const MISSING_FEATURE: Mistake = Mistake {
     errors: None,
 };
 
-/// Changes of the guide's package for values above 8 MiB, the default limit of a call's data: a file, a text,
+/// Changes to the guide's package for values above 8 MiB, the default limit of a call's data: a file, a text,
 /// and its replacement.
 const LONG_VALUES: [[&str; 3]; 4] = [
     ["specs/kv.txt", "value<1048576>", "value<16777216>"],
@@ -291,7 +291,7 @@ impl Package<'_> {
         Ok(())
     }
 
-    /// Serves and calls a program with values above 8 MiB. The limits derive from the program.
+    /// Runs the guide's servers and clients with values above 8 MiB. The limits derive from the document.
     fn long_values(&self) -> Result<(), String> {
         for [file, from, to] in LONG_VALUES {
             self.write(file, &replaced(&read(&self.directory.join(file))?, from, to)?)?;

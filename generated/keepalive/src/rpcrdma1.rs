@@ -9,7 +9,7 @@ use super::rpcrdma1_keepalive::RdmaBody;
 ///
 /// ```text
 /// struct xdr_rdma_segment {
-///    unsigned int   handle;      /* names the registration */
+///    unsigned int   handle;      /* identifies the registration */
 ///    unsigned int   length;      /* octets */
 ///    unsigned hyper offset;      /* of the first octet */
 /// };
@@ -17,7 +17,7 @@ use super::rpcrdma1_keepalive::RdmaBody;
 #[doc(alias = "xdr_rdma_segment")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct XdrRdmaSegment {
-    /// names the registration
+    /// identifies the registration
     ///
     /// `unsigned int handle`
     pub handle: u32,

@@ -260,12 +260,12 @@ pub type Writeverf3 = [u8; NFS3_WRITEVERFSIZE as usize];
 ///    NFS3ERR_NOTEMPTY    = 66,     /* directory not empty */
 ///    NFS3ERR_DQUOT       = 69,     /* quota exceeded */
 ///    NFS3ERR_STALE       = 70,     /* stale file handle */
-///    NFS3ERR_REMOTE      = 71,     /* remote file */
+///    NFS3ERR_REMOTE      = 71,     /* on a remote file system */
 ///    NFS3ERR_BADHANDLE   = 10001,  /* invalid handle */
 ///    NFS3ERR_NOT_SYNC    = 10002,  /* SETATTR's guard differs */
 ///    NFS3ERR_BAD_COOKIE  = 10003,  /* stale cookie */
 ///    NFS3ERR_NOTSUPP     = 10004,  /* unsupported operation */
-///    NFS3ERR_TOOSMALL    = 10005,  /* count below one entry */
+///    NFS3ERR_TOOSMALL    = 10005,  /* no entry fits in count */
 ///    NFS3ERR_SERVERFAULT = 10006,  /* internal server error */
 ///    NFS3ERR_BADTYPE     = 10007,  /* unsupported file type */
 ///    NFS3ERR_JUKEBOX     = 10008   /* unavailable; retry later */
@@ -374,7 +374,7 @@ pub enum Nfsstat3 {
     /// `NFS3ERR_STALE = 70`
     #[doc(alias = "NFS3ERR_STALE")]
     Nfs3errStale = 70,
-    /// remote file
+    /// on a remote file system
     ///
     /// `NFS3ERR_REMOTE = 71`
     #[doc(alias = "NFS3ERR_REMOTE")]
@@ -399,7 +399,7 @@ pub enum Nfsstat3 {
     /// `NFS3ERR_NOTSUPP = 10004`
     #[doc(alias = "NFS3ERR_NOTSUPP")]
     Nfs3errNotsupp = 10004,
-    /// count below one entry
+    /// no entry fits in count
     ///
     /// `NFS3ERR_TOOSMALL = 10005`
     #[doc(alias = "NFS3ERR_TOOSMALL")]
@@ -537,7 +537,7 @@ pub struct Nfstime3 {
 ///    size3     size;
 ///    size3     used;
 ///    specdata3 rdev;
-///    uint64    fsid;               /* names the file system */
+///    uint64    fsid;               /* ID of the file system */
 ///    fileid3   fileid;
 ///    nfstime3  atime;
 ///    nfstime3  mtime;
@@ -565,7 +565,7 @@ pub struct Fattr3 {
     pub used: Size3,
     /// `specdata3 rdev`
     pub rdev: Specdata3,
-    /// names the file system
+    /// ID of the file system
     ///
     /// `uint64 fsid`
     pub fsid: Uint64,
@@ -1060,7 +1060,7 @@ pub const ACCESS3_READ: u32 = 1;
 
 /// `ACCESS3_LOOKUP`, section 3.4. ACCESS
 ///
-/// look a name up
+/// look up a name
 ///
 /// ```text
 /// const ACCESS3_LOOKUP  = 0x0002;
@@ -1069,7 +1069,7 @@ pub const ACCESS3_LOOKUP: u32 = 2;
 
 /// `ACCESS3_MODIFY`, section 3.4. ACCESS
 ///
-/// change what is there
+/// change data or entries
 ///
 /// ```text
 /// const ACCESS3_MODIFY  = 0x0004;
@@ -1078,7 +1078,7 @@ pub const ACCESS3_MODIFY: u32 = 4;
 
 /// `ACCESS3_EXTEND`, section 3.4. ACCESS
 ///
-/// add to it
+/// add data or entries
 ///
 /// ```text
 /// const ACCESS3_EXTEND  = 0x0008;
@@ -2556,7 +2556,7 @@ pub struct Fsstat3Args {
 ///    size3        tbytes;          /* octets in all */
 ///    size3        fbytes;
 ///    size3        abytes;
-///    size3        tfiles;          /* files in all */
+///    size3        tfiles;          /* file slots in all */
 ///    size3        ffiles;
 ///    size3        afiles;
 ///    uint32       invarsec;
@@ -2575,7 +2575,7 @@ pub struct Fsstat3Resok {
     pub fbytes: Size3,
     /// `size3 abytes`
     pub abytes: Size3,
-    /// files in all
+    /// file slots in all
     ///
     /// `size3 tfiles`
     pub tfiles: Size3,

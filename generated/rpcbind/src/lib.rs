@@ -682,7 +682,7 @@ pub struct RpcbRmtcallres {
 
 /// `NC_TPI_CLTS`, section 3.3. Addresses of One Service
 ///
-/// without connections
+/// connectionless
 ///
 /// ```text
 /// const NC_TPI_CLTS = 1;
@@ -691,7 +691,7 @@ pub const NC_TPI_CLTS: u32 = 1;
 
 /// `NC_TPI_COTS`, section 3.3. Addresses of One Service
 ///
-/// with connections
+/// connection-oriented
 ///
 /// ```text
 /// const NC_TPI_COTS = 2;
@@ -700,7 +700,7 @@ pub const NC_TPI_COTS: u32 = 2;
 
 /// `NC_TPI_COTS_ORD`, section 3.3. Addresses of One Service
 ///
-/// closed in order as well
+/// COTS with orderly release
 ///
 /// ```text
 /// const NC_TPI_COTS_ORD = 3;
@@ -709,7 +709,7 @@ pub const NC_TPI_COTS_ORD: u32 = 3;
 
 /// `NC_TPI_RAW`, section 3.3. Addresses of One Service
 ///
-/// neither
+/// raw transport
 ///
 /// ```text
 /// const NC_TPI_RAW = 4;
@@ -846,7 +846,7 @@ pub const RPCBVERS_STAT: u32 = 3;
 
 /// `RPCBVERS_4_STAT`, section 3.4. Statistics
 ///
-/// version 4 in the array
+/// array index of version 4
 ///
 /// ```text
 /// const RPCBVERS_4_STAT = 2;

@@ -74,7 +74,8 @@ fn warn(what: impl Display) {
     output::warn("nfs3d", what);
 }
 
-/// Checks provider, addresses, handle key, directories and keytab. Binds no address and creates no file.
+/// Checks the provider, the addresses, the handle key, the directories and the keytab. Binds no address and
+/// creates no file.
 fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
     let Nfs3dConfig { server, exports, .. } = config;
     ensure!(server.provider.is_built(), "--provider {}: built without the feature `verbs`", server.provider);
@@ -207,7 +208,7 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     let gss = has_kerberos.then(kerberos::server).transpose()?;
     // The handler keeps SIGXFSZ from ending the process, so a WRITE past RLIMIT_FSIZE fails with EFBIG.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-    // The handlers are installed before clients can reach the server.
+    // The signal handlers must be installed before clients can reach the server.
     let signals = Signals::install()?;
     let exporter = match &arguments.metrics {
         Some(address) => Some(Exporter::bind(address).await?),
@@ -314,7 +315,7 @@ impl Source {
     }
 }
 
-/// The state that the handling of signals reads and changes.
+/// The state that [`Running::handle_signals`] reads and changes.
 struct Running {
     arguments: Nfs3dArguments,
     source: Arc<Source>,
@@ -338,7 +339,9 @@ impl Running {
             }
             let loaded = async {
                 match &mut loading {
-                    Some(loaded) => loaded.await.unwrap_or_else(|_| Err(anyhow!("its thread failed"))),
+                    Some(loaded) => {
+                        loaded.await.unwrap_or_else(|_| Err(anyhow!("the reload thread returned no result")))
+                    }
                     None => std::future::pending().await,
                 }
             };
@@ -494,7 +497,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_of_files_limits_connections_and_those_of_one_address() {
+    fn the_limit_of_open_files_bounds_connections_in_total_and_per_address() {
         let limits = |files, provider| connection_limits(files, provider, &ServerOptions::default());
         assert_eq!(limits(usize::MAX, Provider::Iwarp), (1024, 256));
         assert_eq!(limits(1024, Provider::Iwarp), (512, 128));

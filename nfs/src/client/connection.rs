@@ -127,8 +127,8 @@ impl Caller<NfsV3> for NfsConnection {
 }
 
 impl NfsConnection {
-    /// Returns a connection that calls the NFS program with the security flavor of a URL. `connection` leads
-    /// to the URL's server.
+    /// Returns a connection that calls the NFS program with the security flavor of a URL. `connection` must
+    /// be connected to the URL's server.
     ///
     /// # Errors
     /// [`ClientError::Call`] if the URL requests Kerberos and the feature `krb5` is disabled.

@@ -242,8 +242,8 @@ impl Remote {
         self.write_from(file, source, 0, progress).await
     }
 
-    /// Writes a source from an offset on, and keeps the file's data before the offset. The digest covers the
-    /// whole source.
+    /// Writes the data of a source from `offset` to its end, and keeps the file's data before `offset`. The
+    /// digest covers the whole source.
     ///
     /// # Errors
     /// As [`Remote::write_file`].

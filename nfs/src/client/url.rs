@@ -62,7 +62,7 @@ pub struct Url {
     pub rpcbind_port: u16,
     /// The provider for RPC-over-RDMA.
     pub provider: Provider,
-    /// The security flavor of NFS calls. Calls of MOUNT never use Kerberos.
+    /// The security flavor of NFS calls. MOUNT calls never use Kerberos.
     pub security: Security,
 }
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn formatted_values_parse() {
+    fn a_formatted_url_parses_to_the_same_url() {
         let rdma = Url {
             transport: Transport::Rdma,
             host: "::1".into(),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_a_last_name() {
+    fn a_path_is_split_before_its_last_component() {
         let split = |text: &str| {
             let url: Url = text.parse().unwrap();
             url.split_name().map(|(above, name)| (above.to_vec(), name.to_vec()))

@@ -20,8 +20,8 @@
 //!   adds these rights to the mode. If the server is killed at that time, the rights remain.
 //! - Requires `/proc`, which is used to reopen a checked file and to change its mode.
 //! - Files stay open for up to two seconds after they were last read or written. During this time, a written
-//!   file cannot be executed (ETXTBSY). Per export, at most 512 descriptors stay open. All exports
-//!   together use about a quarter of the process's limit of open files.
+//!   file cannot be executed (ETXTBSY). Per export, at most 512 descriptors stay open. All exports together
+//!   use at most about a quarter of the process's limit of open files.
 //! - If the process handles or ignores SIGXFSZ, as `nfs3d` does, a WRITE past RLIMIT_FSIZE fails with
 //!   [`NfsError::FBig`]. Otherwise, the signal terminates the process.
 //! - Each known file uses about 150 bytes of memory until a client removes the file. The memory of files that
@@ -194,8 +194,8 @@ impl Located {
 }
 
 impl DirectoryExport {
-    /// Opens a directory. Handles are valid as long as the returned value lives; [`DirectoryExport::keyed`]
-    /// keeps them valid longer.
+    /// Opens a directory. Handles are valid until the returned value is dropped. With a stored key
+    /// ([`DirectoryExport::keyed`]), handles stay valid longer.
     ///
     /// # Errors
     /// The path cannot be opened or is not a directory. The process is root but cannot act as its callers,
@@ -261,8 +261,8 @@ impl DirectoryExport {
     fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), NfsError> {
         let bytes: &[u8; HANDLE] = handle.as_slice().try_into().map_err(|_| NfsError::BadHandle)?;
         let (bytes, sum) = bytes.split_last_chunk().ok_or(NfsError::BadHandle)?;
-        // Numbers are compared because a comparison of bytes stops at the first difference: its duration
-        // would reveal the position.
+        // Compares numbers and not bytes: a comparison of bytes stops at the first difference, so its
+        // duration would reveal the position of the difference.
         if self.key.sum(bytes) != u128::from_be_bytes(*sum) {
             return Err(NfsError::Stale);
         }

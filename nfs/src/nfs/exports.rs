@@ -10,8 +10,8 @@ use super::permits::CallPermits;
 use crate::export::{Export, FileHandle};
 
 /// The exports of a server, by the paths at which clients mount them. The exports can be replaced while the
-/// server runs. Each call goes to the export that created its file handle ([`Export::owns`]). The limit of an
-/// owner's blocking calls applies to all exports together.
+/// server runs. Each call goes to the export that created its file handle ([`Export::owns`]). The limit on
+/// the blocking calls of one [`Owner`](rpcrdma_runtime::Owner) applies to all exports together.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -7,8 +7,8 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::export::FileHandle;
 
-/// Maximum number of concurrent blocking calls of one owner. Each call occupies a thread of tokio's blocking
-/// pool, which has 512 threads by default.
+/// Maximum number of concurrent blocking calls of one [`Owner`]. Each call occupies a thread of tokio's
+/// blocking pool, which has 512 threads by default.
 const CALLS_MAX: usize = 64;
 /// Maximum number of concurrent blocking calls of one owner that change the same file. More than one call is
 /// allowed, because concurrent stable writes share one sync.
@@ -34,8 +34,8 @@ impl Default for CallPermits {
 }
 
 impl CallPermits {
-    /// Waits for a permit of an owner, and for a permit of the changed file, in the order of calls. Calls of
-    /// other owners cause no delay.
+    /// Waits for a permit for the changed file, if any, and then for a permit for the owner. Calls get each
+    /// permit in the order in which they requested it. Calls of other owners cause no delay.
     ///
     /// # Errors
     /// None, since the semaphores are never closed.

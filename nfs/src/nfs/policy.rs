@@ -38,7 +38,7 @@ pub struct ExportPolicy {
     /// The accepted security flavors of NFS calls, most preferred first. Other calls except NULL are rejected
     /// with AUTH_TOOWEAK. MOUNT returns these flavors, and itself accepts calls with any flavor.
     pub security: Vec<Security>,
-    /// The users of callers with RPCSEC_GSS.
+    /// Maps the names of RPCSEC_GSS callers to users.
     pub principals: Principals,
     #[doc(hidden)]
     pub non_exhaustive: (),

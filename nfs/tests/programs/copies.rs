@@ -1,4 +1,4 @@
-//! Tests how `nfs3` copies several files, and what it prints.
+//! Tests how `nfs3` moves, copies and syncs files, what it prints, and how it handles an interrupt.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -223,8 +223,8 @@ fn a_sync_changes_links() {
         }
         [&copy, &back].iter().for_each(|tree| has(tree, target));
     }
-    // A sync removes the temporary link of an interrupted run, but not a directory with that name. In that
-    // case, the old link stays.
+    // A sync removes the temporary link of an interrupted run. If a directory has the temporary name, the
+    // sync fails and the old link stays.
     set("three");
     for (tree, arguments) in [(&copy, syncs[0]), (&back, syncs[1])] {
         let temporary = tree.join("link.nfs3-link");

@@ -1,8 +1,8 @@
 //! Lists the missing system packages that rpcrdma-verbs and rpcrdma-krb5 need.
 //!
-//! Without these packages, the crates that generate bindings fail with unhelpful error messages of their
-//! tools. A build script of rpcrdma-verbs would run after those of its dependencies. This is a separate crate
-//! without dependencies, so its build script runs early.
+//! Without these packages, the crates that generate bindings fail with unhelpful messages from their tools. A
+//! check in the build script of rpcrdma-verbs would be too late, since that script runs after the build
+//! scripts of its dependencies. This separate crate has no dependencies, so its build script runs early.
 //!
 //! ```
 //! let missing = rpcrdma_verbs_packages::missing();

@@ -58,7 +58,7 @@ pub struct StreamConfig {
 
 impl StreamConfig {
     /// Returns settings with CRCs, without markers, and with 16 outstanding RDMA Reads in each direction.
-    /// Sends and FPDUs fit an Ethernet frame.
+    /// Each Send and each FPDU fits into an Ethernet frame.
     #[must_use]
     pub fn new(role: Role) -> Self {
         StreamConfig {

@@ -2,8 +2,8 @@
 //!
 //! For each version of a program, rpcrdma-xdrgen emits a marker type that implements [`Program`], and one
 //! [`Procedure`] per procedure. It also emits a client over any [`Caller`], and a server that implements
-//! [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements [`Binding`]. A
-//! client can call only such a version over RPC-over-RDMA. Generated code for borrowed data builds on
+//! [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements [`Binding`]. Over
+//! RPC-over-RDMA, a client can call only versions with a binding. Generated code for borrowed data builds on
 //! [`borrowed`].
 
 pub mod borrowed;
@@ -91,11 +91,13 @@ pub trait Directed: Program {
     type Direction;
 }
 
-/// The direction of calls by the connecting client. The server may also make such calls.
+/// The direction of program versions that the connecting client calls. The server may also call such
+/// versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {}
 
-/// The direction of calls made only by the server, which accepted the connection (RFC 8167).
+/// The direction of program versions that only the server calls (RFC 8167). The server is the peer that
+/// accepted the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backward {}
 
@@ -130,9 +132,9 @@ pub trait Procedure: 'static {
     /// bounds that the XDR lacks (RFC 8166 section 6.2). If the bound of the result type fits a chunk, calls
     /// with a smaller `MAX_REPLY` do not compile.
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res>();
-    /// Whether results may contain more eligible items than a call offers Write chunks (at most 16). Further
-    /// items stay in the stream of the reply. If false, calls over RPC-over-RDMA with such a result type do
-    /// not compile.
+    /// Whether a result may contain more eligible items than the number of Write chunks that its call offers
+    /// (at most 16). The remaining items stay in the stream of the reply. If false, calls over RPC-over-RDMA
+    /// with such a result type do not compile.
     const EXCESS_ITEMS: bool = false;
 
     /// Returns the maximum size of the reply to these arguments. The default is
@@ -290,9 +292,9 @@ pub trait Service: Send + Sync + 'static {
     /// the RPC reply header.
     ///
     /// A cached call runs to completion even if its connection is lost. Its future is dropped at an await
-    /// point only if a stopping server runs out of time. An uncached call, or any call without a cache, is
-    /// also dropped when its connection closes. If a procedure must still run to completion, put it in a
-    /// separate task, which this future awaits.
+    /// point only if a stopping server runs out of time. An uncached call, or any call of a server without a
+    /// cache, is also dropped when its connection closes. If a procedure must still run to completion, put it
+    /// in a separate task, which this future awaits.
     ///
     /// # Errors
     /// Returns a [`Reject`], which is sent to the caller. The content of `reply` is dropped.

@@ -6,7 +6,7 @@
 //! owner establishes the connections. The owner passes in the time with every event, and calls
 //! [`Session::handle_timeout`] at the time that [`Session::poll_timeout`] returned.
 //!
-//! A call is retransmitted on a new connection only, with the same XID and the same bytes. A new RDMA
+//! A call is retransmitted only on a new connection, with the same XID and the same bytes. A new RDMA
 //! connection starts with one credit and its own thresholds, so each call is planned again. The new
 //! connection is requested only after the old connection has released all advertised memory. Memory of a call
 //! is therefore never accessible from two connections.
@@ -124,8 +124,9 @@ enum State<R> {
     Connecting,
     /// A connection is needed. [`SessionEvent::Connect`] follows at the time `until`.
     BackingOff { until: Time },
-    /// Connected. `idle_since`: the time since which no call is unanswered. `answered`: the peer answered a
-    /// call on this connection. `lost`: the connection ended, or is closing, without a reply to some calls.
+    /// Connected. `idle_since` is the time since which the session has had no unanswered calls. `answered` is
+    /// true if the peer answered a call on this connection. `lost` is true if the connection ended, or is
+    /// closing, without a reply to some calls.
     Up { requester: R, idle_since: Option<Time>, answered: bool, lost: bool },
     /// The session ended.
     Ended,
@@ -284,8 +285,8 @@ impl<R: SessionRequester> Session<R> {
         id
     }
 
-    /// Returns true if a call with this XID is unanswered, or abandoned while the connection may still hold
-    /// its resources.
+    /// Returns true if a call with this XID is unanswered, or if the connection may still hold resources of
+    /// an abandoned or timed-out call with this XID.
     #[must_use]
     pub fn is_outstanding(&self, xid: u32) -> bool {
         self.calls.contains(xid)
@@ -423,7 +424,7 @@ impl<R: SessionRequester> Session<R> {
         self.update_state();
     }
 
-    /// Updates the time, which never goes back.
+    /// Updates the time, which never goes backwards.
     fn advance_time(&mut self, now: Time) {
         self.now = self.now.max(now);
     }

@@ -97,7 +97,7 @@ impl Listening {
             outliving.await;
         };
         if tokio::time::timeout(self.drain, drained).await.is_err() {
-            warn!("stopping although calls still run: the drain timeout has expired");
+            warn!("stopping although calls are still running: the drain timeout has expired");
         }
         failed.map_or(Ok(()), Err)
     }
@@ -122,7 +122,7 @@ impl Listening {
             };
             let from = address(&incoming);
             if !self.peers.admits(from) {
-                let what = "refused a connection: its address is not admitted";
+                let what = "refused a connection: the peer's address is not admitted";
                 if self.warnings.may_warn(Kind::RefusedPeer, from.into()) {
                     warn!(%from, "{what}");
                 } else {
@@ -149,7 +149,7 @@ impl Listening {
     }
 }
 
-/// Returns the interval of checks for idle connections.
+/// Returns a timer that ticks when idle connections are due to be checked.
 fn sweeps(idle: Duration) -> Interval {
     let period = (idle / 8).clamp(Duration::from_millis(10), Duration::from_secs(30));
     let mut sweeps = tokio::time::interval(period);

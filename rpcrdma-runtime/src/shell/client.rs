@@ -23,7 +23,7 @@ use crate::provider::{Connection, Connector, LocalParameters};
 use crate::wire::private_data::Negotiated;
 use crate::xdr::{BytesMut, Message, Received};
 
-/// A client of one server. Clones share its connection, and any number of tasks may call at once.
+/// A client of one server. Clones share its connection, and any number of tasks may make calls concurrently.
 ///
 /// The client can call any program that has an Upper-Layer Binding. Calls beyond the credits wait. Dropping a
 /// call's future abandons the call; its buffers stay with the connection until they are fenced. Dropping the
@@ -142,8 +142,8 @@ impl Client {
         Client { handle: ClientHandle::new(calls, stats, credential, observer), config, min_item }
     }
 
-    /// Returns a client on the same connection with a different timeout for each call. The timeout covers the
-    /// whole time until the reply, across reconnections.
+    /// Returns a client on the same connection whose calls have this timeout. The timeout covers the whole
+    /// time until the reply, across reconnections.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Client { handle: self.handle.with_timeout(timeout), ..*self }

@@ -3,8 +3,8 @@ use crate::provider::ConnectionInfo;
 
 /// Returns the configuration with its credits reduced to fit the Receives of the connection.
 pub(super) fn fit_to_provider(config: Config, info: &ConnectionInfo) -> Config {
-    // One Receive is reserved for a message beyond the credits.
-    let max = info.receives.saturating_sub(1).max(2);
+    // The forward and the backward engine each post one Receive beyond their credits.
+    let max = info.receives.saturating_sub(2).max(2);
     if config.credits.saturating_add(config.backward_credits) <= max {
         return config;
     }
@@ -36,9 +36,9 @@ mod tests {
             (config.credits, config.backward_credits)
         };
         assert_eq!(credits(u32::MAX), (64, 16));
-        assert_eq!(credits(81), (64, 16));
-        assert_eq!(credits(80), (63, 16));
-        assert_eq!(credits(21), (10, 10));
+        assert_eq!(credits(82), (64, 16));
+        assert_eq!(credits(81), (63, 16));
+        assert_eq!(credits(22), (10, 10));
         assert_eq!(credits(0), (1, 1));
     }
 }

@@ -560,7 +560,7 @@ impl<O: Outbound> Future for Driver<O> {
 }
 
 impl<O: Outbound> Drop for Driver<O> {
-    /// If the runtime drops the task before the session ends, the waiting callers fail.
+    /// If the runtime drops the task before the session ends, all waiting calls fail.
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut state = self.shared.lock();

@@ -57,7 +57,7 @@ pub enum CallError {
     Transport(#[from] TransportError),
     /// The bound of the reply exceeds the maximum size of a chunk. Nothing was sent.
     #[error(
-        "the reply of {target} can have {bytes} bytes, and a chunk has at most {max}; lower its bound in the document or in the binding (`[binding.reply.\"{}\"]`)",
+        "the reply of {target} can have {bytes} bytes, but a chunk has at most {max} bytes; lower the bound of the reply in the document or in the binding (`[binding.reply.\"{}\"]`)",
         target.procedure
     )]
     ReplyTooLong {
@@ -125,7 +125,7 @@ impl CallError {
 
 fn too_long(target: &CallTarget, bytes: u64, reply: Option<Size>, source: &TransportError) -> String {
     let limits = format!(
-        "limits of the server: MessageLimits::max_transfer, over TCP TcpOptions::max_record; by default {MAX_TRANSFER} or the longest call of its programs"
+        "limits of the server: MessageLimits::max_transfer, over TCP TcpOptions::max_record; by default {MAX_TRANSFER} bytes, or the longest call of its programs"
     );
     if reply.is_none() && !matches!(source, TransportError::Chunk) {
         return format!(

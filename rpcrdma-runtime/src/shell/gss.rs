@@ -87,7 +87,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         Ok(())
     }
 
-    /// Returns the server's name in the mechanism's form, from the current context. Establishes a context
+    /// Returns the server's name in the mechanism's format, from the current context. Establishes a context
     /// first if necessary.
     ///
     /// # Errors

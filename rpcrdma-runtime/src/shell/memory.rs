@@ -74,8 +74,8 @@ impl AsRef<[u8]> for Held {
 }
 
 impl CallContext {
-    /// Waits until the server's [`MemoryBudget`] has room for a reply of `bytes` bytes. Returns the memory
-    /// of the call. Work that may outlive the handler, such as a job of a blocking pool, must hold the memory
+    /// Waits until the server's [`MemoryBudget`] has room for a reply of `bytes` bytes. Returns the memory of
+    /// the call. Work that may outlive the handler, such as a job on the blocking pool, must hold the memory
     /// until the work ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
@@ -83,7 +83,7 @@ impl CallContext {
     /// own unless the call waited for memory; the connection counts such calls together. For such a call, the
     /// method returns `None` if `bytes` is at most 16 KiB. If `bytes` is larger, each invocation makes a
     /// separate reservation, which the handler must hold while it uses the memory. Over TCP, a reply without
-    /// a reservation counts once the reply is produced.
+    /// a reservation counts as soon as the reply is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {
             Some(memory) => memory.clone(),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_calls_pass_however_many_owners_use_the_rest() {
+    async fn small_calls_are_admitted_even_if_other_owners_use_the_entire_budget() {
         let budget = MemoryBudget::new(16 << 20);
         let mut taken = Vec::new();
         for last in 1..=50 {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_call_that_holds_memory_exceeds_the_budget() {
+    async fn one_call_at_a_time_may_exceed_the_budget() {
         const CALL: u64 = 32 << 10;
         const REPLY: u64 = 4 << 20;
         let budget = MemoryBudget::new(16 << 20);

@@ -52,7 +52,7 @@ pub struct CallReport {
     pub error: Option<String>,
 }
 
-/// Counts a call as abandoned when dropped, unless the call has ended.
+/// Counts the call as abandoned if this value is dropped before the call has ended.
 struct Unfinished<'a>(Option<&'a ClientStats>);
 
 impl Drop for Unfinished<'_> {

@@ -31,11 +31,11 @@ pub struct ClientOptions {
     /// How long the client keeps a connection without calls (default 5 minutes). The next call reconnects.
     /// With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
     pub idle: Option<Duration>,
-    /// How long the server may be silent while a timed-out call holds a credit (default 30 s). Then the
-    /// client closes the connection.
+    /// How long the server may be silent while a timed-out call holds a credit (default 30 s). After this
+    /// time, the client closes the connection.
     pub max_silence: Duration,
-    /// How the client reconnects, and which calls it retransmits. With `None`, all outstanding and later
-    /// calls fail when the connection ends.
+    /// How the client reconnects, and which calls it retransmits. With `None`, all calls fail once the
+    /// connection has ended.
     pub reconnect: Option<Reconnect>,
     /// The programs that the server may call on the connection in the backward direction (RFC 8167). By
     /// default, the client serves no programs and drops backward calls. A server of this crate calls the

@@ -179,8 +179,8 @@ impl<C: Connection> RdmaInbound<C> {
         };
         let Some(completion) = others else { return };
         // If the owner's share is used up, even small calls wait, because their unread replies use memory. A
-        // connection may exceed the share by one call, because a call counts only once the connection waits
-        // again.
+        // connection may exceed the share by one call, because a call is not counted until the connection
+        // waits again.
         self.responder.hold_calls(if self.account.has_room() { SMALL + 1 } else { 0 });
         self.responder.handle_completion(completion);
     }

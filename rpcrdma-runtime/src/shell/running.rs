@@ -62,7 +62,7 @@ impl<K: Send + 'static> Running<K> {
         Running { executor, attempt, tasks: JoinSet::new() }
     }
 
-    /// Starts a call. Returns the call if it ends at once, with or without a reply.
+    /// Starts a call. Returns the call if it ends immediately, with or without a reply.
     pub(super) fn start(
         &mut self,
         key: K,
@@ -157,7 +157,7 @@ type PendingCall = Pin<Box<dyn Future<Output = Reply> + Send>>;
 /// Polls a call once.
 trait Attempt: Send {
     /// # Errors
-    /// The pending call, if it has not ended.
+    /// Returns the rest of the call as a future if the first poll does not complete the call.
     fn run(
         &mut self,
         call: RpcCall,

@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Serves the connections that an acceptor of any provider accepts.
+    /// Creates a server for the connections that an acceptor of any provider accepts.
     ///
     /// # Errors
     /// [`ServeError::NoConnections`].

@@ -150,7 +150,7 @@ impl Slots {
             if let Some(value) = poll(&mut self.0.lock()) {
                 return value;
             }
-            // A connection can reach the grace period without a notification.
+            // The idle time of a connection can reach [`GRACE`] without a notification.
             let _ = timeout(GRACE / 8, changed).await;
         }
     }
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn owners_with_as_many_connections_keep_them() {
+    async fn owners_with_equal_shares_keep_their_slots() {
         let slots = Slots::new(4, 8, true);
         let mut taken = busy(&slots, 1, 2).await;
         taken.extend(busy(&slots, 2, 2).await);

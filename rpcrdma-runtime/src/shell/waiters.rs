@@ -185,7 +185,7 @@ mod tests {
         let abandoned = admit(&mut waiters, u32::MAX);
         admit(&mut waiters, 1);
         assert_eq!([waiters.next_xid(|xid| xid == 2), waiters.next_xid(|xid| xid == 2)], [0, 3]);
-        // A late reply to an abandoned call finds no other call.
+        // A late reply to an abandoned call matches no other call.
         waiters.remove(abandoned);
         assert!((0..1000).all(|_| waiters.next_xid(|_| false) != abandoned.xid()));
     }
@@ -224,7 +224,7 @@ mod tests {
             Ok(IncomingReply { message, traffic: Traffic::default() })
         };
         waiters.end(other, reply());
-        assert_eq!(wake(&mut waiters), 0, "the waker waits for another call");
+        assert_eq!(wake(&mut waiters), 0, "this waker belongs to another call");
         waiters.end(call, reply());
         assert_eq!(wake(&mut waiters), 1);
         waiters.end(call, Err(TransportError::NotReady));

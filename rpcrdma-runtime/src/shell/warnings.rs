@@ -45,7 +45,7 @@ pub(super) enum Kind {
     InvalidResults,
 }
 
-/// The call that a warning concerns, as far as it is known.
+/// The known details of the call that a warning concerns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Subject {
     pub(super) program: Option<u32>,
@@ -53,7 +53,7 @@ pub(super) struct Subject {
     pub(super) procedure: Option<u32>,
     pub(super) xid: Option<u32>,
     pub(super) peer: Option<SocketAddr>,
-    /// The size of the reply.
+    /// The size of the reply in bytes.
     pub(super) bytes: Option<u64>,
 }
 

@@ -2,8 +2,8 @@
 
 use core::cmp::min;
 
-/// The parameters that one peer announces. [`PrivateData::new`] creates representable values only. If a size
-/// is set directly, both peers use the value that [`PrivateData::announced`] returns.
+/// The parameters that one peer announces. [`PrivateData::new`] rounds sizes to values that the format can
+/// represent. If a size is set directly, both peers use the value that [`PrivateData::announced`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
     /// Whether the sender accepts Send with Invalidate (the R flag, RFC 8797 section 4.1).

@@ -96,8 +96,8 @@ fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
 }
 
 /// Writes as many elements as fit into `memory`. The element `values[0]` has the index `first`. Returns the
-/// number of written elements and the number of written bytes. The position of the local sink stays in a
-/// register. A position in memory would add a store and a load per value.
+/// number of written elements and the number of written bytes. The local sink lets the compiler keep the
+/// position in a register; a position in memory would add a store and a load per value.
 #[inline]
 fn fill<T: Encode, const LINKED: bool>(
     values: &[T],
@@ -110,7 +110,7 @@ fn fill<T: Encode, const LINKED: bool>(
     let (mut done, mut left) = (0usize, all);
     for value in values {
         let written = encode_element::<T, _, LINKED>(value, first.saturating_add(done), &mut ahead);
-        // An error of an incomplete write is ignored, because its offset is wrong.
+        // An error after an incomplete write is ignored, because the offset in the error is wrong.
         if ahead.is_full() {
             break;
         }

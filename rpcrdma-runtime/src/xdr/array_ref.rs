@@ -1,5 +1,5 @@
-//! Borrowed arrays, lists and nested values. Decoded elements stay encoded in the message and are decoded
-//! again on access.
+//! Borrowed arrays, lists and nested values. The content of a decoded value stays encoded in the message and
+//! is decoded again on access.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -121,8 +121,8 @@ const fn has_no_items<T: Layout>() -> bool {
 ///
 /// An array created from a slice borrows the slice. A decoded array is the part of the message that contains
 /// the elements: each element is validated, and none is stored. [`ArrayRef::iter`] decodes the elements again
-/// one by one, as do comparison and printing. A value therefore needs no memory besides the message, and each
-/// level of nested arrays costs one further decoding. Encoding copies the encoded elements.
+/// one by one, as do comparison and printing. A value therefore needs no memory other than the message, and
+/// each level of nested arrays costs one more decoding. Encoding copies the encoded elements.
 ///
 /// Decoding an array whose elements can contain DDP-eligible items does not compile.
 ///
@@ -173,7 +173,7 @@ impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T
 
 /// A borrowed chain of optional data (RFC 4506 section 4.19).
 ///
-/// As with [`ArrayRef`], decoded elements stay in the message and are decoded again on access.
+/// As with [`ArrayRef`], the elements of a decoded list stay in the message and are decoded again on access.
 pub struct ListRef<'a, T>(Held<'a, T>);
 
 impl<T: Layout> Layout for ListRef<'_, T> {

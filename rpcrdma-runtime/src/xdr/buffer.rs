@@ -12,7 +12,7 @@ pub(super) struct Buffer {
     len: usize,
 }
 
-/// The default capacity: most messages without their bulk data fit.
+/// The default capacity in bytes, enough for most messages without their bulk data.
 const FIRST: usize = 256;
 
 impl Default for Buffer {
@@ -94,8 +94,9 @@ impl Buffer {
         }
     }
 
-    /// Appends the first `len` bytes of `data` and their zero padding up to the next multiple of four. Copies
-    /// all of `data` if there is room, because its length is a constant at the call sites and `len` is not.
+    /// Appends the first `len` bytes of `data` and their zero padding up to the next multiple of four. If
+    /// there is room, copies all of `data`: its length is a constant at the call sites, and a copy of
+    /// constant length is faster.
     #[inline]
     pub(super) fn put_first(&mut self, data: &[u8], len: usize) {
         let len = len.min(data.len());

@@ -24,7 +24,8 @@ impl<T> Elements for Vec<T> {
     note = "an XDR count is an unsigned 32-bit integer: define the bound as a `u32`, or convert it here, as in `max = \"LIMIT as u32\"`"
 )]
 pub trait Count {
-    /// The type itself. For a rejected type, the compiler does not know `Count` and reports no other errors.
+    /// The type itself. For a rejected type, `Count` cannot be resolved, so the compiler reports no further
+    /// errors.
     type Count;
 }
 
@@ -140,7 +141,7 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
     }
 }
 
-/// The maximum size of a staged run.
+/// The maximum size in bytes of a run that is staged on the stack.
 const STAGE: usize = 256;
 
 /// Writes fixed-size values as one run, with a single bounds check. If the sink provides memory, the run is
@@ -180,7 +181,7 @@ macro_rules! encode_run {
 }
 
 /// Returns the encoded size of a fixed-size type, or `None` if the size varies or does not fit a `usize`.
-#[expect(clippy::cast_possible_truncation, reason = "compared with the original")]
+#[expect(clippy::cast_possible_truncation, reason = "the guard compares the result with the original")]
 const fn one_length(lengths: Lengths) -> Option<usize> {
     match lengths.only() {
         Some(len) if len as usize as u64 == len => Some(len as usize),

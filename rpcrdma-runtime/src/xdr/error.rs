@@ -4,8 +4,8 @@ use core::fmt;
 
 /// The reason why bytes cannot be decoded or a value cannot be encoded.
 ///
-/// An error is one pointer wide, which keeps results small. It contains the kind, the byte offset (in the
-/// unreduced stream, from the start of the reader or the sink) and the path of fields.
+/// An error is one pointer wide, which keeps each `Result` small. It contains the kind, the byte offset (in
+/// the unreduced stream, from the start of the reader or the sink) and the path of fields.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 

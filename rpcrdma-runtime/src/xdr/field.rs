@@ -1,9 +1,10 @@
 //! Reads and writes the fields of derived types.
 //!
-//! A type without an encoding is one mistake, but requiring each of the three traits would report three
-//! errors. Derived code therefore requires only [`Layout`], and resolves everything else as methods.
-//! [`Field`]'s own method applies if the type has the trait. [`Known`]'s or [`Written`]'s method reports a
-//! missing trait. [`Unknown`]'s method applies if an error is already reported.
+//! A type without an encoding is one mistake. If derived code required all three traits of such a type, the
+//! compiler would report three errors. Derived code therefore requires only [`Layout`], and calls methods of
+//! [`Field`] for everything else. If the type has the trait, [`Field`]'s own method is selected. Otherwise,
+//! the method of [`Known`] or [`Written`] reports the missing trait. If an error is already reported, the
+//! method of [`Unknown`] is selected.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;

@@ -197,9 +197,9 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    /// First and pointer-sized, because a `Result` stores its error in the same place. The compiler then
-    /// moves the length and the data separately. The processor would delay a load that spans both earlier
-    /// stores.
+    /// This field is first and has the size of a pointer, because the error of a `Result` is stored in the
+    /// same place. The compiler then copies the length and the data with separate instructions. A single load
+    /// of both would be delayed by the processor until the two earlier stores complete.
     len: usize,
     /// Bytes after the first `len` are unspecified and are never part of the value.
     data: [u8; MAX],

@@ -351,7 +351,7 @@ impl<'de> Reader<'de> {
             }
             Items::InOrder { next, rest } => {
                 let Some((first, behind)) = rest.split_first() else { return Ok(None) };
-                // An empty item leaves its chunk to the next item (RFC 8166 section 4.3.2.2).
+                // An empty item consumes no chunk (RFC 8166 section 4.3.2.2).
                 if len == 0 {
                     return Ok(None);
                 }

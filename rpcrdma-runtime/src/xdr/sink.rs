@@ -88,8 +88,8 @@ pub trait Sink {
         self.put([0u8; 3].split_at(pad_len(data.len())).0)
     }
 
-    /// Appends the first `len` bytes of `room` as opaque data, with padding. A sink may copy all of `room` at
-    /// once.
+    /// Appends the first `len` bytes of `room` as opaque data, with padding. A sink may first copy all of
+    /// `room`, because a copy of constant length is faster.
     ///
     /// # Errors
     /// Fails as [`Sink::put`] does.
@@ -218,7 +218,7 @@ impl Sink for Writer {
     }
 }
 
-/// Memory of exactly a value's size, in another sink or on the stack.
+/// Memory for one run of fixed-size values, in another sink or on the stack. The values fill it exactly.
 pub(super) struct Room<'a> {
     rest: &'a mut [u8],
     /// Offset of the end of `rest` in the unreduced stream.
@@ -334,8 +334,8 @@ impl Sink for TrialSink<'_> {
         let Some((front, _)) = self.rest.split_at_mut_checked(data.len().saturating_add(4)) else {
             return self.put_padded(data.get(..len).unwrap_or(data));
         };
-        // Copies all of `data`, because its length is a constant. Then zeroes the word after the first `len`
-        // bytes, which contains the padding.
+        // Copies all of `data`, because a copy of constant length is faster. Then zeroes the word after the
+        // first `len` bytes, which contains the padding.
         if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
             all.copy_from_slice(data);
         }

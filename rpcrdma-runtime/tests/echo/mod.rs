@@ -85,7 +85,7 @@ impl Procedure for Narrow {
     }
 }
 
-/// Requests a text of the given length. The result type allows at most 8 bytes.
+/// Requests a string of the given length in bytes. The result type allows at most 8 bytes.
 pub struct EchoWide;
 
 impl Procedure for EchoWide {

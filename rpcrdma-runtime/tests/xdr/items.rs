@@ -4,7 +4,7 @@ use super::*;
 
 /// Requirement: R053, R055, R056, R071, R072, R074, R097
 #[test]
-fn positions_count_in_the_unreduced_stream() {
+fn positions_refer_to_the_unreduced_stream() {
     let value = Write {
         handle: SmallOpaque::new(&[7; 8]).unwrap(),
         data: vec![1; 5].into(),
@@ -134,7 +134,7 @@ fn write_chunks_are_used_in_order() {
         kind(in_order(&value, vec![chunk(&[], 1)], &[true, true])),
         ErrorKind::ItemLength { count: 5, chunk: 0 }
     );
-    // An empty item leaves its chunk to the next item.
+    // An empty item consumes no chunk.
     let empty = Write { data: Opaque::default(), ..value.clone() };
     assert_eq!(in_order(&empty, vec![chunk(b"xyz", 1)], &[false]).unwrap(), empty);
     // The returned length must equal the length of the item.

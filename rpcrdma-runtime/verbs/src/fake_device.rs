@@ -2,8 +2,8 @@
 //!
 //! Miri calls the functions in this module instead of the C functions of the same names. The whole provider
 //! therefore runs, with its descriptors registered with tokio, and Miri checks every memory access of the
-//! provider and of the device. The device moves data through the registered pointers, at any time between
-//! registration and deregistration.
+//! provider and of the device. The device accesses memory through the registered pointers, as hardware may do
+//! at any time between registration and deregistration.
 //!
 //! The device checks keys, access rights and bounds as hardware does. It counts all objects, and it reports
 //! an error if an object is destroyed while another object depends on it. Such errors fail the test.

@@ -33,9 +33,9 @@
 //! forbids remote invalidation (R flag 0): it advertises memory regions and deregisters each region to fence
 //! it.
 //!
-//! A peer that invalidates a handle in spite of R flag 0 loses the connection, provided that the device's
-//! library reports the invalidation. The library for siw does not report invalidations: with siw, only the
-//! handle becomes invalid.
+//! If a peer invalidates a handle although the R flag is 0, the connection is closed, provided that the
+//! device's library reports the invalidation. The library for siw does not report invalidations: with siw,
+//! the connection stays open, and only the handle becomes invalid.
 //!
 //! # Unsafe code
 //!

@@ -78,8 +78,8 @@ pub struct VerbsOptions {
     pub receiver_not_ready_retries: u8,
     /// The time without a completion after which a connection checks that its peer is alive (default 60 s).
     /// `None` disables the checks, and a dead peer is then detected only while posted work is incomplete. A
-    /// check is an empty RDMA Write. It fails once the device ([`VerbsOptions::retries`]), or on iWARP its
-    /// TCP, stops retransmitting.
+    /// check is an empty RDMA Write. The RDMA Write fails when the device stops retransmitting: after
+    /// [`VerbsOptions::retries`] retransmissions on InfiniBand and RoCE, or when TCP gives up on iWARP.
     ///
     /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. On
     /// InfiniBand and RoCE, the retransmissions take `retries + 1` times the acknowledgment timeout that the

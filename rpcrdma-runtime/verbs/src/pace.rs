@@ -8,7 +8,8 @@ use std::time::Duration;
 use rpcrdma_runtime::provider::MinRate;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The minimum age of the oldest work for the rate to apply, because a long round trip is not a low rate.
+/// The rate applies only while the oldest work has at least this age, because a long round trip is not a low
+/// rate.
 const LATE: Duration = Duration::from_secs(1);
 /// The time limit for the next completion, in addition to the time that its octets take at the minimum rate.
 const STALL: Duration = Duration::from_secs(30);

@@ -53,7 +53,8 @@ const RECEIVE: u64 = 1 << 63;
 
 /// The queue pair of an id.
 ///
-/// The drop order is: queue pair, memory of posted requests, completion queue, protection domain, id.
+/// The drop order is: memory windows, queue pair, memory of posted requests, completion queue, protection
+/// domain, id.
 #[derive(Debug)]
 pub(super) struct QueuePair {
     raw: NonNull<ib::ibv_qp>,
@@ -64,7 +65,7 @@ pub(super) struct QueuePair {
     /// Octets of completed requests.
     completed: u64,
     queued: VecDeque<Work>,
-    /// Receives the memory of the next work, which another thread registers. Later work waits, because
+    /// The pending registration of memory for the next work, on another thread. Later work waits, because
     /// requests are posted in order.
     registering: Option<oneshot::Receiver<io::Result<Registration>>>,
     /// The regions that RDMA Reads fill, in the order in which the RDMA Reads are posted and complete.

@@ -59,8 +59,8 @@ fn check_length(private_data: &[u8]) -> Result<(), VerbsError> {
 
 /// Returns true if the error means that TCP already uses the local port that the connection manager chose.
 ///
-/// This happens only on iWARP, where the device uses that port for TCP. The connection manager does not know
-/// the ports in use by TCP. No data has been sent at this point.
+/// This happens only on iWARP, where the device uses that port for TCP. The connection manager does not check
+/// which ports TCP uses. No data has been sent at this point.
 fn is_port_in_use(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL))
 }
@@ -86,7 +86,8 @@ async fn connect_once(
     let event = id.event().await.map_err(VerbsError::io("connecting"))?;
     match event.kind() {
         Kind::Established => {
-            // On iWARP, drivers disagree on the order of the two values at the client: siw swaps them.
+            // On iWARP, drivers disagree on the order of the two depths at the client: siw swaps them. The
+            // smaller depth is safe in either order.
             let peer_ird = if queue_pair.device().iwarp {
                 event.initiator_depth.min(event.responder_resources)
             } else {
@@ -116,7 +117,7 @@ fn without_invalidation(private_data: &[u8]) -> Vec<u8> {
 
 /// Returns an id that is bound to the device with a route to the address.
 async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, VerbsError> {
-    // If no device or kernel module is present, creating the event channel already fails.
+    // Without a device or kernel module, even creating the event channel fails.
     let id = Id::new().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => VerbsError::NoDevice(address),
         _ if error.raw_os_error() == Some(libc::ENODEV) => VerbsError::NoDevice(address),
@@ -248,7 +249,7 @@ impl VerbsListener {
     /// chose.
     ///
     /// # Errors
-    /// Never fails. The signature matches the method of sockets.
+    /// Never fails. The signature is the same as for socket listeners.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.address)
     }

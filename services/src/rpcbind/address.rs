@@ -17,7 +17,7 @@ pub fn to_universal(address: &SocketAddr) -> String {
 
 /// Parses a universal address. Returns `None` if the text is invalid.
 ///
-/// Accepts the output of [`to_universal`] and other spellings of IPv6 addresses. Rejects signs, blanks,
+/// Accepts the output of [`to_universal`] and other spellings of IPv6 addresses. Rejects signs, spaces,
 /// zones, names and decimal numbers with leading zeros.
 #[must_use]
 pub fn from_universal(text: &str) -> Option<SocketAddr> {

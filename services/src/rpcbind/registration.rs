@@ -82,7 +82,7 @@ async fn remove(
         return Ok(());
     }
     // rpcbind ignores the address in a removal, so a removal could affect the new registration of another
-    // server.
+    // server. Only programs that are still registered with this address are removed.
     let current = registered(rpcbind, netid, address).await?;
     let mut first = Ok(());
     for (program, version) in programs.iter().copied().filter(|program| current.contains(program)) {

@@ -63,7 +63,7 @@ pub struct Options {
 }
 
 /// Boots a new guest. For each device, prints tables that compare our client and server with Linux's, or
-/// profiles.
+/// prints profiles.
 ///
 /// # Errors
 /// Fails if a package is missing or a step fails.
@@ -184,7 +184,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
             for (name, target) in
                 [("Linux only", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
             {
-                // Naming the target twice gives two consecutive turns.
+                // nfs3bench needs two targets. The same target twice has two consecutive turns.
                 let script =
                     format!("--turn {turn} --in-flight {in_flight} --calls {calls} {target} {target}");
                 let printed = run_script(machine, &profile::script(&script), SLACK)?;

@@ -131,7 +131,7 @@ pub(super) fn build(archive: &Archive, series: &str, folder: &Path) -> Result<()
         unpack(&package, &work.join("headers"))?;
     }
     let sources = fetch(std::slice::from_ref(&packages.source), "source-package")?;
-    let source = sources.first().ok_or("apt-get downloaded no source")?;
+    let source = sources.first().ok_or("apt-get did not download the source package")?;
     eprintln!("lab: building siw for Linux {}", packages.abi);
     build_siw(&packages, source, &work, folder)?;
     let image = work.join("image");

@@ -189,7 +189,7 @@ impl Lab {
         let xdg = || env::var_os("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("rpcrdma-lab"));
         let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/rpcrdma-lab"));
         let cache =
-            explicit.or_else(xdg).or_else(home).ok_or("set RPCRDMA_LAB_CACHE to a directory for the lab")?;
+            explicit.or_else(xdg).or_else(home).ok_or("unknown cache directory: set RPCRDMA_LAB_CACHE")?;
         fs::create_dir_all(&cache).map_err(at(&cache))?;
         // Commands run in other directories, and some builds reject relative paths.
         let cache = cache.canonicalize().map_err(at(&cache))?;

@@ -1,4 +1,4 @@
-//! A guest under QEMU, which does not need KVM. Only ports on 127.0.0.1 are forwarded to the guest.
+//! A guest under QEMU. KVM is not required. Only ports on 127.0.0.1 are forwarded to the guest.
 
 use std::env;
 use std::fs::{self, File};

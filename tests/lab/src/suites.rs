@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use crate::archive::Archive;
 use crate::tools::{at, output, remove};
 
-/// The Debian packages, which are unpacked into `root` together with their libraries. The loader needs the
-/// path of these libraries.
+/// The Debian packages, which are unpacked into `root` together with their libraries. To run the programs,
+/// pass the path of these libraries to the dynamic loader.
 const PACKAGES: &[&str] = &["dbench", "fio"];
 
 /// The crates and their versions. The versions are fixed, because a newer version may have additional tests

@@ -118,7 +118,7 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
 fn link_applets(root: &Path) -> Result<(), String> {
     let busybox =
         ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path)).into_iter().find(|it| it.is_file());
-    let busybox = busybox.ok_or("the package busybox-static has no busybox")?;
+    let busybox = busybox.ok_or("the package busybox-static does not contain busybox")?;
     for applet in output(Command::new(busybox).arg("--list"))?.lines() {
         let taken = ["usr/bin", "usr/sbin"].iter().any(|folder| root.join(folder).join(applet).exists());
         let link = root.join("usr/bin").join(applet);

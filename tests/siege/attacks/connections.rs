@@ -17,7 +17,7 @@ use crate::peer::{
     RdmaPeer, closed, connect, connect_without_buffers, host, mpa_request, record, refused_host,
 };
 
-/// More connections than the default limit of 1,024, from hosts that stay below the limit of 256 each.
+/// More connections than the default limit of 1,024. Each host stays below the limit of 256 per host.
 const CONNECTIONS: usize = 1200;
 const HOSTS: usize = 6;
 /// The size of a reply in bytes: more than the socket buffers of an attacking host.
@@ -65,7 +65,7 @@ pub(super) async fn idle_over_rdma(target: Target) -> Infallible {
 pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         // A burst would overflow the listener's queue. These peers send no data, so no retransmission would
-        // complete a dropped handshake.
+        // complete a TCP handshake that the server dropped.
         sleep(Duration::from_millis(u64::try_from(number)?)).await;
         let mut socket = connect(host(number % HOSTS), target.tcp).await?;
         Ok(closed(&mut socket).await?)
@@ -73,8 +73,8 @@ pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
     target.repeat(CONNECTIONS, attempt).await
 }
 
-/// Opens connections and sends one READ on each. The reply does not fit into the memory budget or is not
-/// received.
+/// Opens connections and sends one READ on each. The reply waits for memory at the server, or the attacker
+/// does not receive the reply.
 pub(super) async fn busy(target: Target) -> Infallible {
     let attempt = |target: Target, number: usize| async move {
         // A burst would overflow the listener's queue, and the server would refuse many connections.

@@ -145,8 +145,9 @@ pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallib
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends record fragments without their last byte. The server must store 8 MiB of each. A slow peer sends the
-/// last MiB and this byte slowly.
+/// Sends record fragments of 8 MiB and one byte. With [`LastMib::Withheld`], only the last byte is withheld,
+/// so that the server must store 8 MiB of each fragment. With [`LastMib::Slow`], the last MiB and the last
+/// byte are sent slowly.
 pub(super) async fn unfinished_records(target: Target, last: LastMib) -> Infallible {
     let fragment = Bytes::from(vec![0; (8 << 20) + 1]);
     let attempt = move |target: Target, number| {

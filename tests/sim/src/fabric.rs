@@ -4,7 +4,7 @@
 //!
 //! - A Send needs a posted Receive that is large enough.
 //! - A handle has access rights, bounds and a lifetime.
-//! - The outstanding RDMA Reads never exceed the negotiated limit.
+//! - The number of outstanding RDMA Reads never exceeds the negotiated limit.
 //! - An RDMA Write is placed before later Sends of the same peer arrive.
 //! - A violation ends the connection.
 //!
@@ -184,7 +184,7 @@ impl Fabric {
         self.lock().steps()
     }
 
-    /// Returns the number of one peer's regions with memory that the provider has not returned.
+    /// Returns the number of one peer's regions whose memory the provider has not returned.
     #[must_use]
     pub fn registered(&self, side: Side) -> usize {
         self.lock().registered(side)
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn r008_a_send_without_a_receive_or_too_long_for_it_ends_the_connection() {
+    fn r008_a_send_that_has_no_receive_or_exceeds_its_receive_ends_the_connection() {
         for (posted, message) in [(0, &b"x"[..]), (1, &[0; 4097][..])] {
             let (fabric, mut left, mut right) = pair(1);
             right.submit(Action::PostReceives { count: posted });

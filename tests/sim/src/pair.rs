@@ -154,7 +154,7 @@ impl Pair {
         pair
     }
 
-    /// Settles the engines and runs the next event. Returns false if no event is left.
+    /// Calls [`Pair::settle`], and then runs the next event. Returns false if no event is left.
     pub fn step(&mut self) -> bool {
         self.settle();
         self.fabric.advance()

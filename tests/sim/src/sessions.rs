@@ -29,7 +29,7 @@ pub struct Tally {
     pub calls: u64,
     /// Calls with a correct reply.
     pub replies: u64,
-    /// Calls that timed out or found the server unreachable.
+    /// Calls that timed out or failed because the server was unreachable.
     pub timeouts: u64,
     /// Calls that failed for another reason: an injected fault or the limits of the run.
     pub failures: u64,
@@ -390,7 +390,7 @@ impl Run {
             self.tally.refused += 1;
             return self.session.handle_connect_failed(now, "refused".to_owned());
         }
-        // Each connection has different sizes, credits and faults at the server.
+        // Each connection has different faults. The server's sizes, credits and IRD also differ.
         let other = settings(self.rng.next_u64(), &mut self.rng);
         let faults = if self.troubled {
             let cut_at = self.rng.chance(2, 3).then(|| self.rng.below(200));

@@ -115,7 +115,7 @@ async fn a_stopping_server_still_receives_replies() {
 }
 
 #[tokio::test]
-async fn a_call_too_long_for_inline_fails_alone() {
+async fn a_call_too_long_to_be_sent_inline_fails_alone() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
     let client = serving.listener::<Rdma>(&Subscriber::default()).await;
     let notices = Notices(serving.board.last());

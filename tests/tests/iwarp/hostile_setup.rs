@@ -139,7 +139,7 @@ async fn h09_depths_are_clamped() {
 ///
 /// Requirement: R661, R662
 #[tokio::test]
-async fn depths_have_a_limit_of_their_own() {
+async fn depths_are_limited_to_128() {
     let options = IwarpOptions { ird: 1000, ord: 1000, ..impatient() };
     let plain = request(0x40, 1, 0, &[]);
     for (octets, kept_ord, kept_ird) in [

@@ -179,7 +179,7 @@ const RULES: &[Case] = &[
     Case("H51 length 1", |_| frame(&[0x41]), Code::FPDU_LENGTH),
     Case("H51 length 13", |_| frame(&[0xc1, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Code::FPDU_LENGTH),
     Case(
-        "H51 untagged of 17",
+        "H51 an untagged segment of 17 octets",
         |_| frame(&[0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]),
         Code::FPDU_LENGTH,
     ),

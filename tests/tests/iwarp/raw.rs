@@ -156,7 +156,7 @@ pub(crate) async fn next(end: &mut IwarpConnection) -> Completion {
     tokio::time::timeout(WAIT, waiting).await.expect("a completion")
 }
 
-/// The completions before the close, and the contents of the close.
+/// The completions before `Closed`, and the fields of `Closed`.
 pub(crate) struct Ended {
     pub(crate) before: Vec<Completion>,
     pub(crate) reason: CloseReason,

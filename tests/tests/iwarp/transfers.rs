@@ -43,7 +43,7 @@ async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
 
 /// Requirement: R440, R446, R454, R458, R661, R662
 #[tokio::test]
-async fn private_data_without_depths_works_in_both_directions() {
+async fn private_data_is_delivered_without_the_depths() {
     let (client, server) = pair(IwarpOptions::default(), IwarpOptions::default()).await;
     assert_eq!(client.info().private_data, "from the server");
     assert_eq!(server.info().private_data, "from the client");

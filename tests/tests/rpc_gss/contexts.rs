@@ -146,7 +146,7 @@ async fn a_retransmitted_token_restarts_the_context() {
 }
 
 #[tokio::test]
-async fn an_unacknowledged_context_destruction_delays_no_call() {
+async fn an_unacknowledged_context_destruction_does_not_delay_calls() {
     let (direct, client, gss) = direct(GssService::Integrity);
     echo(&client, &args(1, 1, 1)).await.unwrap();
     direct.silent.store(true, Ordering::Relaxed);
@@ -180,7 +180,7 @@ async fn a_call_below_the_window_gets_no_reply() {
 }
 
 #[tokio::test]
-async fn many_calls_at_once_through_a_small_window() {
+async fn many_concurrent_calls_with_a_small_window() {
     let (services, gss, _) = gss_services(GssServerOptions { window: 3, ..GssServerOptions::default() });
     let client = Client::connect(over_rdma(services).await).await.unwrap();
     let secure = GssClient::new(client, TestMechanism::new("alice"), GssService::Integrity);

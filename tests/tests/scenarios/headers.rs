@@ -115,7 +115,7 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
             ErrChunk,
         ),
         ("H35 wrapping offset", msg(reads(vec![wraps]), &rpc(40)), ErrChunk),
-        ("position zero beside an inline stream", msg(reads(vec![read(0, 8)]), &rpc(40)), ErrChunk),
+        ("position zero with an inline stream", msg(reads(vec![read(0, 8)]), &rpc(40)), ErrChunk),
         (
             "a reply in the backward direction",
             msg(ChunkLists::default(), &words(&[XID, 1, 0, 0, 0, 0])),

@@ -201,7 +201,7 @@ fn write_chunks() -> Vec<Case> {
         Case::inline("two items and one chunk", NONE, [0, 5, 7]).writes(&[&[8]], &[&[5]]),
         Case::inline("one item and three chunks", NONE, [0, 5, 0])
             .writes(&[&[8], &[8], &[8, 8]], &[&[5], &[0], &[0, 0]]),
-        Case::inline("an empty item leaves its chunk to the next", NONE, [0, 0, 6])
+        Case::inline("an empty item leaves its chunk to the next item", NONE, [0, 0, 6])
             .writes(&[&[8], &[8]], &[&[6], &[0]]),
         Case::inline("a chunk without segments leaves its item inline", NONE, [0, 5, 6])
             .writes(&[&[], &[8]], &[&[], &[6]]),

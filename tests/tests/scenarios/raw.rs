@@ -9,7 +9,7 @@ use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
 use tokio::time::timeout;
 
-/// The XID of the calls of the tables.
+/// The XID of the calls in the tables.
 pub(crate) const XID: u32 = 0x0102_0304;
 
 const LIMIT: Duration = Duration::from_secs(20);

@@ -202,12 +202,12 @@ fn dropped() -> Vec<(&'static str, MakeReply, Expected)> {
         ("H36 a backward call", |reply| {
             reply.message(ChunkLists::default(), &words(&[reply.xid, 0, 2, 0, 0, 0, 0, 0, 0, 0]))
         }),
-        ("H37 a reply to no call", |_| words(&[99, 1, 8, 0, 0, 0, 0, 99, 1, 0, 0, 0, 0])),
+        ("H37 a reply without a call", |_| words(&[99, 1, 8, 0, 0, 0, 0, 99, 1, 0, 0, 0, 0])),
     ];
     cases.map(|(name, make_reply)| (name, make_reply, Expected::NoReply)).to_vec()
 }
 
-/// The number of repetitions of a case with a message that leaves the call waiting. This number exceeds the
+/// The number of times that a case runs if its message leaves the call waiting. This number exceeds the
 /// number of Receives.
 const CALLS: usize = 8;
 

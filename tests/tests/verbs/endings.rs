@@ -80,7 +80,7 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
             Ok(Completion::Registered { token, segment }) => {
                 let message = advertisement(token >= Token(20), segment);
                 end.submit(Action::Send { token: Token(7), message, invalidate: None });
-                // The peer does not know a local handle, so its device closes the connection.
+                // A local handle is invalid at the peer, so the peer's device closes the connection.
                 if way % 7 == 6 {
                     end.submit(Action::read(Token(3), segment));
                 } else if way % 5 == 2 {
@@ -118,7 +118,8 @@ async fn resources() -> String {
 #[tokio::test]
 async fn connections_are_cut_in_every_state() {
     let Some(at) = device() else { return };
-    // All Receives are posted at the start, because iWARP does not wait for them.
+    // All Receives are posted at the start, because over iWARP a Send without a posted Receive ends the
+    // connection.
     let options =
         VerbsOptions { connect_timeout: Duration::from_secs(5), receives: 16, ..VerbsOptions::default() };
     let listener = listener(at, options).await;

@@ -142,8 +142,8 @@ fn user(uid: u32) -> Credential {
 
 /// `RPCRDMA_VERBS_NFS3D` is the address of an `nfs3d` that runs as root on ports 20050 and 20051. This server
 /// serves a file `long` that everyone can write. For each call, a thread of the server assumes the caller's
-/// identity. The kernel then accepts no requests for a device from this thread. Long memory is registered
-/// while such threads start and end.
+/// identity. The kernel then rejects device requests from this thread. Long regions are registered while such
+/// threads start and end.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_calls_of_another_user() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_NFS3D") else {

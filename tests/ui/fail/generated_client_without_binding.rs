@@ -37,7 +37,7 @@ mod files_v1 {
     }
 }
 
-// Constructing the client and naming its type causes no errors, but each call does.
+// A client can be named and constructed without an error, but each call is an error.
 async fn call(client: files_v1::Client<Client>) {
     let _ = client.get(&3).await;
 }

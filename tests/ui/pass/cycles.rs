@@ -93,8 +93,8 @@ struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
 
-/// Defines a cycle of types, each with an optional box of the next. If a field is given, the second-to-last
-/// type has this field.
+/// Defines a cycle of types, each with an optional box of the next type. If a field is given, the
+/// second-to-last type has this field.
 macro_rules! cycle {
     ($module:ident of $($field:ty)? : $first:ident $($name:ident)*) => {
         mod $module {
@@ -174,7 +174,7 @@ struct Version {
     old: old::Version,
 }
 
-/// A cycle without items next to an item.
+/// A struct with an item and with a cycle that has no items.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Beside {
     #[ddp_eligible]
@@ -183,7 +183,7 @@ struct Beside {
 }
 
 /// Defines a cycle of types. Each type contains the next type directly, except that the last type has an
-/// optional box of the first.
+/// optional box of the first type.
 macro_rules! in_place {
     ($first:ident: $last:ident) => {
         #[derive(Clone, Debug, Default, PartialEq, Xdr)]

@@ -1,4 +1,4 @@
-//! Types that macros define from the given names, types, numbers and labels.
+//! Types that macros define from names, types, numbers and labels in their arguments.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, from_slice, to_bytes};
 

@@ -56,9 +56,9 @@ pub struct Conversation {
     pub crc: Option<bool>,
     /// True if the connection is certainly iWARP: an MPA frame, a call or a reply was decoded.
     pub(super) is_certain: bool,
-    /// True for each peer that sends markers: the client, the server.
+    /// Whether the client and the server, in this order, send markers.
     pub(super) markers: [bool; 2],
-    /// The largest number of calls that were outstanding at once: calls of the client, calls of the server.
+    /// The maximum numbers of outstanding calls of the client and of the server, in this order.
     pub max_outstanding: [usize; 2],
     /// Outstanding calls, by caller and XID.
     open: HashMap<(Peer, u32), usize>,
@@ -394,7 +394,7 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
             )
         }
         None if private.is_empty() => "; no private data".to_owned(),
-        None => format!("; private data of {} bytes, not RFC 8797's", private.len()),
+        None => format!("; private data of {} bytes, not in the format of RFC 8797", private.len()),
     }
 }
 

@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_zone() {
+    fn times_are_shown_in_the_time_zone() {
         // 2026-07-14 12:00:00 UTC.
         const TIME: u64 = 1_784_030_400_123_456_789;
         assert_eq!(clock(TIME, TimeZone::UTC), "2026-07-14 12:00:00.123456 +00:00");

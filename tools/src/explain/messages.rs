@@ -52,7 +52,7 @@ pub(super) struct Placed {
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     state: State,
-    /// The bytes from `at` on are not yet decoded.
+    /// Received bytes. The bytes before `at` are decoded.
     buffer: Vec<u8>,
     at: usize,
     /// The time of the first undecoded byte.

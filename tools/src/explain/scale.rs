@@ -27,7 +27,7 @@ pub(super) struct Tick {
 pub(super) struct Bar {
     pub(super) x: u64,
     pub(super) width: u64,
-    /// The row below the axis, from 0. Consecutive calls are in different rows.
+    /// The row below the axis, counted from 0. Consecutive calls are in different rows.
     pub(super) row: usize,
     pub(super) class: &'static str,
     pub(super) title: String,

@@ -11,7 +11,7 @@ use rpcrdma_runtime::xdr::{Error, Item, Placed, PlacedItem, Reader, Received, Xd
 
 use super::keys::{CalledProcedure, Chunk};
 
-/// The maximum number of shown characters of a value.
+/// The maximum number of characters shown for a value.
 const SHOWN: usize = 640;
 /// The maximum length of a formatted value in bytes, including type names that are removed later.
 const FORMATTED: usize = 4096;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bytes_that_follow_are_kept() {
+    fn only_contiguous_bytes_are_kept() {
         let mut parts = Parts::default();
         assert_eq!(parts.add(Chunk::Reply, 0, b"abc"), 3);
         assert_eq!(parts.add(Chunk::Reply, 4, b"e"), 0);

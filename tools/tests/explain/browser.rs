@@ -8,7 +8,7 @@ use rpcrdma_tools::explain::{Selection, html, read};
 
 use super::{captured, framing};
 
-/// The names of the browser's program in Debian's packages.
+/// The names of the browser's executable in Debian's packages.
 const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 
 /// A script that adds an element with a report about the page.
@@ -85,7 +85,8 @@ async fn nothing_overflows_and_no_script_fails() {
     for width in [1280, 640] {
         let found = probe(&folded, width);
         assert_eq!((&found["outside"], &found["clipped"]), (&"".into(), &"".into()), "{width}");
-        // The folded row represents 19 calls. The drawing has a bar for each of these calls, but no texts.
+        // The folded row represents 19 calls. The drawing has a bar for each of these calls, but one text row
+        // for all of them.
         assert_eq!((&found["errors"], &found["bars"]), (&0.into(), &calls.into()), "{width}: {found}");
         let folded_texts = found["texts"].as_u64().unwrap();
         let found = probe(&probed, width);

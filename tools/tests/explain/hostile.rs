@@ -266,7 +266,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn a_capture_with_changed_bytes_is_shown_or_refused(
+    fn a_capture_with_changed_bytes_is_shown_or_rejected(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
     ) {
         let mut file = capture().to_vec();
@@ -278,7 +278,7 @@ proptest! {
     }
 
     #[test]
-    fn a_capture_of_anything_is_shown_or_refused(
+    fn a_capture_of_random_packets_is_shown_or_rejected(
         packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20),
         link in prop::sample::select(vec![0u8, 1, 12, 101, 113]),
     ) {

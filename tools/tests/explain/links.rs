@@ -107,7 +107,7 @@ async fn an_unknown_link_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn duplicate_and_late_packets_are_ignored() {
+async fn duplicate_and_late_packets_do_not_change_the_calls() {
     let capture = short().await;
     let expected = trace(&capture);
     let mut packets = packets(&capture);

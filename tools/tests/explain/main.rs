@@ -110,7 +110,7 @@ async fn every_kind(client: &Client) {
     assert!(matches!(nfs.symlink(&args).await.unwrap(), Symlink3Res::Nfs3Ok(_)));
 }
 
-/// Returns a capture of [`every_kind`], and the client's record.
+/// Returns a capture of the calls of [`every_kind`], and the client's reports of these calls.
 async fn captured(iwarp: iwarp::IwarpOptions) -> (Vec<u8>, Vec<CallReport>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -165,7 +165,7 @@ fn redacted(trace: &Trace) -> String {
         };
         let mut words: Vec<String> = line.split_whitespace().map(redact).collect();
         if ["arguments", "results"].contains(&words.first().map_or("", String::as_str)) {
-            // The position where a value is truncated depends on the digits of times.
+            // The position where a value is truncated depends on the number of digits in its times.
             words.truncate(30);
         }
         if line.starts_with(' ') {

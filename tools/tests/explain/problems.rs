@@ -1,4 +1,4 @@
-//! Problems of a connection are shown where they occur.
+//! The problems of a connection are shown at the point in the trace where they occur.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -22,13 +22,14 @@ fn into(path: &Path) -> IwarpOptions {
     IwarpOptions { capture: Capture::File(CaptureFile::create(path).unwrap()), ..IwarpOptions::default() }
 }
 
-/// Waits until the connection reports a wanted completion.
+/// Waits until the connection reports a completion that `wanted` accepts.
 async fn until(connection: &mut IwarpConnection, wanted: fn(&Completion) -> bool) {
     let waiting = async { while !wanted(&poll_fn(|cx| connection.poll_completion(cx)).await) {} };
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
-/// Sends these messages to our server, waits for a wanted completion, and returns the trace and its text.
+/// Sends `messages` to a test server and waits for a completion that `wanted` accepts. Returns the trace of
+/// the connection and the text of the trace.
 async fn output_of_messages(messages: &[Bytes], wanted: fn(&Completion) -> bool) -> (Trace, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -51,14 +52,11 @@ fn call(xid: u32, version: u32, procedure: u32) -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_of_rpc_and_of_the_transport_are_replies() {
+async fn rejections_by_rpc_and_by_the_transport_are_shown_as_replies() {
     let received: fn(&Completion) -> bool = |completion| matches!(completion, Completion::Received { .. });
     let (_, text) = output_of_messages(&[call(7, 9, 1)], received).await;
     assert!(text.contains("NFSv9 procedure 1  xid 0x00000007"), "{text}");
-    assert!(
-        text.contains("! reply rejected: the server supports only versions 3 to 3 of the program"),
-        "{text}"
-    );
+    assert!(text.contains("! reply rejected: the server supports only version 3 of the program"), "{text}");
     let (_, text) = output_of_messages(&[call(7, 3, 99)], received).await;
     assert!(text.contains("! reply rejected: the server does not provide the procedure"), "{text}");
     let (_, text) = output_of_messages(&[words(&[7, 2, 32, 0, 0, 0, 0])], received).await;
@@ -96,5 +94,5 @@ async fn a_refused_connection_is_shown() {
     let text = super::text(&trace, rpcrdma_tools::explain::Selection::default());
     assert!(text.contains("client [::1]:"), "{text}");
     assert!(text.contains("! MPA reply: rejected"), "{text}");
-    assert!(text.contains("private data of 5 bytes, not RFC 8797's"), "{text}");
+    assert!(text.contains("private data of 5 bytes, not in the format of RFC 8797"), "{text}");
 }

@@ -47,14 +47,14 @@ async fn drawings_are_complete_and_self_contained() {
         let entry = format!(r#"y="20">{words}</text>"#);
         assert_eq!(drawing.matches(&entry).count(), 1, "legend: {words}");
     }
-    // The axis has a first tick, further ticks with units, and a bar for each call.
+    // The axis begins with a tick at 0, all further ticks have units, and each call has a bar.
     assert!(drawing.contains(r#"<text class="tick" x="190" y="46">0</text>"#), "{drawing}");
     let ticks: Vec<_> = drawing.split(r#"<text class="tick" "#).skip(2).collect();
     let has_unit =
         |tick: &&str| ["s</text>", "ms</text>", "us</text>"].iter().any(|unit| tick.contains(unit));
     assert!(!ticks.is_empty() && ticks.iter().all(has_unit), "{ticks:?}");
     assert_eq!(drawing.matches(r#"<rect class="bar "#).count(), 4);
-    // Truncated text is complete in a tooltip.
+    // A tooltip contains the complete text of a truncated line.
     assert!(drawing.contains("...<title>results Nfs3Ok("), "{drawing}");
     let text = utf8(&explain(&[capture]).stdout);
     let (_, begun) = text.lines().next().unwrap().split_once(", at ").unwrap();
@@ -81,7 +81,7 @@ async fn drawings_are_complete_and_self_contained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_are_one_line() {
+async fn errors_state_the_cause_on_standard_error_alone() {
     let work = tempfile::tempdir().unwrap();
     let path = |name: &str| work.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("a.pcap"), short().await).unwrap();

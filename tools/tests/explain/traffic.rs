@@ -1,4 +1,4 @@
-//! Compares the output with the client's own record.
+//! Compares the trace of a capture with the client's call reports.
 
 use rpcrdma_tools::explain::{Call, Chunk, Selection, Status, read};
 

@@ -21,8 +21,8 @@ async fn wireshark_decodes_nfs_and_finds_the_same_chunks() {
     }
 }
 
-/// Returns a capture without CRCs in which a file of 1001 bytes is read with room for 4096, and the file's
-/// handle.
+/// Returns a capture without CRCs of a READ that asks for 4096 bytes of a file of 1001 bytes. Also returns
+/// the file's handle.
 async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");

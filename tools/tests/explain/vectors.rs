@@ -1,4 +1,4 @@
-//! Shows the values in messages of Linux's client and server.
+//! Decodes the values in messages that Linux's NFS client and server sent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ fn calls(path: &Path) -> Vec<Call> {
     calls
 }
 
-/// Checks that the values of all calls and replies that are complete in their Sends are decoded. Returns the
-/// values and their number.
+/// Checks that the values of each call and reply are decoded if a Send contains the complete message. Returns
+/// the values and their number.
 fn values(calls: &[Call]) -> (Vec<&str>, usize) {
     let mut values = Vec::new();
     for call in calls {

@@ -25,7 +25,7 @@ pub(crate) fn is_available() -> bool {
 }
 
 /// Checks that Wireshark finds a capture well formed. Wireshark must decode at least the given number of
-/// packets of each program, and find the same messages and chunks in the same order.
+/// packets of each program, and find the same messages and chunks as `explain`, in the same order.
 pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     let suspicious = tshark(capture, &["-Y", "tcp.analysis.flags"]);
     assert!(suspicious.is_empty(), "{}", String::from_utf8_lossy(&suspicious));
@@ -43,7 +43,7 @@ pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     for (program, at_least) in programs {
         let found = tshark(capture, &["-Y", program]);
         let packets = String::from_utf8_lossy(&found).lines().count();
-        assert!(packets >= *at_least, "{program}: {packets} packets of at least {at_least}");
+        assert!(packets >= *at_least, "{program}: {packets} packets, expected at least {at_least}");
     }
 }
 
@@ -59,7 +59,8 @@ const SHAPE: [&str; 8] = [
     "_ws.malformed",
 ];
 
-/// Returns the packets that are in fact malformed, as lines of fields.
+/// Returns the packets that Wireshark correctly reports as malformed. Each packet is one line with the fields
+/// of [`SHAPE`].
 pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
     let fields: Vec<&str> = SHAPE.into_iter().flat_map(|field| ["-e", field]).collect();
     let arguments = [&["-Y", "_ws.malformed", "-T", "fields"], &fields[..]].concat();
@@ -73,8 +74,8 @@ pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
 /// Returns true for the only kind of packet that Wireshark 4.0 wrongly calls malformed. Data in a Write chunk
 /// has no padding (RFC 8166 section 3.4.6.2). Wireshark adds the padding when it reassembles the reply. Over
 /// iWARP, Wireshark adds the padding only if the RDMA Writes filled all offered memory (`add_iwarp_padding`
-/// in its packet-rpcrdma.c). Otherwise Wireshark's NFS dissector misses the padding of a READ or READLINK
-/// result, the last one to three bytes.
+/// in its packet-rpcrdma.c). Otherwise Wireshark's NFS dissector misses the padding, the last one to three
+/// bytes of a READ or READLINK result.
 fn is_padding_omitted_by_wireshark(connection: &CapturedConnection, packet: &str) -> bool {
     let values: Vec<&str> = packet.split('\t').collect();
     let Ok([_, xid, protocols, "1", "5" | "6", length, "<MISSING>", what]) = <[&str; 8]>::try_from(values)

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-/// A shape of documents.
+/// The shape of a document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
     /// The name of the document.
     pub(crate) file: &'static str,
-    /// Returns the text; its length is about proportional to the argument.
+    /// Returns the text of a document. The length of the text is roughly proportional to the argument.
     pub(crate) text: fn(usize) -> String,
     /// True if the document is valid. Otherwise each of its parts has a finding.
     pub(crate) is_valid: bool,
@@ -252,7 +252,8 @@ fn repeated(n: usize) -> String {
     text
 }
 
-/// Returns definitions of one name: each short definition is compared with the long definition.
+/// Returns one long and many short definitions of the same name. The compiler compares each short definition
+/// with the long definition.
 fn shortened(n: usize) -> String {
     let mut text = "struct large {\n".to_owned();
     for at in 0..n {

@@ -6,7 +6,7 @@ use crate::graph::Graph;
 use crate::hash::HashSet;
 use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
 
-/// Maximum number of further types named in a report of a cycle.
+/// Maximum number of other types that a finding about a cycle names.
 const NAMED: usize = 8;
 
 /// X222: a type without finite values.
@@ -55,7 +55,8 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
 }
 
 /// Reports each cycle once: only cycles of typedefs if `of_aliases` is true, otherwise only other cycles. The
-/// position is in the type that is defined first: the field that refers to the next type of the cycle.
+/// position of the finding is the field that refers to the next type of the cycle, in the type that is
+/// defined first.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut reported = HashSet::default();
     for (id, ty) in hir.typed() {

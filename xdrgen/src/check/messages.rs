@@ -28,7 +28,8 @@ impl<'m> Messages<'m> {
     }
 }
 
-/// X321: a bound that no result or item can have, or that is larger than any chunk.
+/// X321: a bound that is too small for any result or item, a bound on a void result, or a bound that is
+/// larger than any chunk.
 pub(super) fn impossible_bounds(messages: &Messages<'_>, found: &mut Found) {
     for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
         let procedure = || name.clone();
@@ -128,7 +129,7 @@ pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
             Some(MessageKind::NarrowBound { procedure: name.clone(), bytes, max, of_item }.at(place.span))
         };
         let item = narrow(item, 1, largest(&[layout.items.largest]), true);
-        // At most one finding for each reply.
+        // Each reply has at most one finding.
         found.extend(item.or_else(|| narrow(whole, layout.lengths.min.max(1), longest(layout), false)));
     }
 }
@@ -137,7 +138,7 @@ fn longest(Layout { lengths, items }: Layout) -> u64 {
     largest(&[lengths.max, lengths.max_reduced, items.largest])
 }
 
-/// Returns the largest of the sizes that fit a chunk, or 0.
+/// Returns the largest of the sizes that fit in a chunk, or 0 if none fits.
 fn largest(sizes: &[Size]) -> u64 {
     let bounded = sizes.iter().filter_map(|size| size.bound());
     bounded.filter(|bytes| *bytes <= u64::from(u32::MAX)).max().unwrap_or(0)

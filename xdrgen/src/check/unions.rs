@@ -20,8 +20,8 @@ pub(super) fn uncovered_values(hir: &Hir, found: &mut Found) {
     }
 }
 
-/// X226: a default arm that no value selects. Only a bool is checked: an enum may gain values in another
-/// version.
+/// X226: a default arm that no value selects. Only unions over a bool are checked, since an enum may gain
+/// values in another version.
 pub(super) fn unused_defaults(facts: &Facts<'_>, found: &mut Found) {
     for ty in &facts.hir.types {
         let Body::Union(union) = &ty.body else { continue };

@@ -16,11 +16,12 @@ An extension keeps every message of the base. It may add message types (enum val
 default), flag bits, programs, versions and procedures (draft-ietf-nfsv4-rfc5666bis-04, section 9.1). Names, typedefs
 and comments may change, since they are not sent.
 
-With --message-format json, unless the documents have errors, each addition is an object on a line of standard output: `kind` is `addition`, then `what`
-(`value`, `arm`, `flag`, `constant`, `type`, `program`, `version` or `procedure`), `name`, `text`, `file`, `line` and `column`.
-A definition that could not be compared has the `kind` `not_compared` with `name`, `why`, `file`, `line` and `column`. The
-last line has the `kind` `summary`, `verdict` (`extension`, `breach` or `unknown`), and the numbers `additions`, `breaches`
-and `not_compared`. Additions are listed only for an extension.
+With --message-format json, unless the documents have errors, each addition is a JSON object on one line of standard output.
+Its `kind` is `addition`, followed by `what` (`value`, `arm`, `flag`, `constant`, `type`, `program`, `version` or
+`procedure`), `name`, `text`, `file`, `line` and `column`. A definition that could not be compared has the `kind`
+`not_compared`, followed by `name`, `why`, `file`, `line` and `column`. The last line has the `kind` `summary`, followed by
+`verdict` (`extension`, `breach` or `unknown`) and the numbers `additions`, `breaches` and `not_compared`. Additions are
+listed only for an extension.
 
 Exit status: 0 if NEW extends BASE, 1 if it does not, 2 if that is unknown: the documents have errors (with --deny warnings,
 also warnings) or cannot be read, or an invalid definition of a published document was omitted.")]

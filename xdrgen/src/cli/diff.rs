@@ -13,15 +13,16 @@ use crate::source::Sources;
 /// Two versions of a protocol.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each change is a line: `+` added, `-` removed or `~` changed, the kind and name of the definition, its old and new form,
-and the positions. A change that does not affect the encoding, such as a name or a typedef, is marked `(not sent)`. A change
-of a type is shown at the definition of the type, not at each use.
+Each change is one line: a sign (`+` added, `-` removed, `~` changed), the kind and name of the definition, its old and new
+form, and the positions. A change that does not affect the encoding, such as a name or a typedef, is marked `(not sent)`. A
+change of a type is shown at the definition of the type, not at each use.
 
-With --message-format json, unless the documents have errors, each change is an object on a line of standard output: `kind` is `change`, `sign` is `added`,
-`removed` or `changed`, then `what`, `name`, `wire` (true if the encoding changes), `old` and `new`. `old` and `new` have
-`text`, `file`, `line` and `column`; one of the two is null if the definition was added or removed. A definition that was
-omitted from a version has the `kind` `not_compared` with `name`, `why`, `file`, `line` and `column`. The last line has the
-`kind` `summary`, and the numbers `changes`, `wire` and `not_compared`.
+With --message-format json, unless the documents have errors, each change is a JSON object on one line of standard output.
+Its `kind` is `change`, followed by `sign` (`added`, `removed` or `changed`), `what`, `name`, `wire` (true if the encoding
+changes), `old` and `new`. `old` and `new` have `text`, `file`, `line` and `column`; `old` is null if the definition was
+added, and `new` is null if it was removed. A definition that was omitted from a version has the `kind` `not_compared`,
+followed by `name`, `why`, `file`, `line` and `column`. The last line has the `kind` `summary`, followed by the numbers
+`changes`, `wire` and `not_compared`.
 
 Exit status: 0 if nothing changed, 1 if something changed, 2 if the documents have errors (with --deny warnings, also
 warnings) or cannot be read. It is also 2 if no change was found but some definitions of a published document could not be
@@ -55,7 +56,7 @@ fn human(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) ->
     if !changes.is_empty() {
         let wire = changes.iter().filter(|change| change.wire).count();
         let plural = if changes.len() == 1 { "" } else { "s" };
-        text.push_str(&format!("{} change{plural}, {wire} of them on the wire\n", changes.len()));
+        text.push_str(&format!("{} change{plural}, {wire} on the wire\n", changes.len()));
     }
     text
 }

@@ -120,8 +120,8 @@ impl Reporting {
     }
 }
 
-/// Returns the findings that are shown, in their order. If the findings exceed the limit, errors take
-/// precedence.
+/// Returns the findings to show, in the given order. If there are more findings than the limit allows, errors
+/// take precedence over warnings.
 fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     let mut errors = Count::of(found).errors.min(SHOWN);
     let mut warnings = found.len().min(SHOWN) - errors;
@@ -134,7 +134,7 @@ fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
 }
 
 fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
-    let hidden = if hidden > 0 { format!("; {hidden} more not shown") } else { String::new() };
+    let hidden = if hidden > 0 { format!("; {hidden} of them not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {
         let code = shown.iter().find(|found| found.severity == first.severity).map_or("", Diagnostic::code);
         format!("; see `rpcrdma-xdrgen explain {code}`")

@@ -11,9 +11,10 @@ use crate::sizes::{self, Assumed, Bound, Message, Needs, ProcedureSizes, Size, V
 /// The documents, and assumptions about messages.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-For each procedure: the maximum sizes of arguments and result in bytes, complete and without the eligible items, and the
-chunks that such messages need over RPC-over-RDMA version 1 (RFC 8166 section 3.5). A bound that the binding computes from
-the arguments of the call is shown as a sum. `unbounded` means that neither the XDR nor the binding has a bound.
+The output lists for each procedure the maximum sizes of arguments and result in bytes, complete and without the eligible
+items (`reduced`), and the chunks that such messages need over RPC-over-RDMA version 1 (RFC 8166 section 3.5). A bound that
+the binding computes from the arguments of the call is shown as a sum. `unbounded` means that neither the XDR nor the
+binding has a bound.
 
 Headers count towards the inline threshold. The transport header has 28 bytes, with 24 more for each Read or Write chunk
 and 20 for a Reply chunk, each of one segment; a call includes the chunks that it offers for its reply. The RPC header has

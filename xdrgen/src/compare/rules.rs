@@ -358,9 +358,9 @@ impl<'m> Judge<'m> {
     // ---- names for numbers
 
     /// Judges a named number: a constant, or a member of an enum `of` that no message contains. The name may
-    /// be removed (except a flag, by RFC 8178), but its number may not change. A new flag must use free bits
-    /// of its word. The members of one enum are flags of one word; a constant is a flag if its name contains
-    /// `FLAG`.
+    /// be removed, except for a flag under the rules of RFC 8178, but its number may not change. A new flag
+    /// must use free bits of its word. The members of one enum are flags of one word; a constant is a flag if
+    /// its name contains `FLAG`.
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);
         let base = self.base;

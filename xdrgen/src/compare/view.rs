@@ -1,4 +1,5 @@
-//! Types in their wire form: without typedefs, and in one form where XDR allows several.
+//! Types in their wire form: without typedefs, and in a single form if several XDR types have the same
+//! encoding.
 
 use std::collections::BTreeSet;
 

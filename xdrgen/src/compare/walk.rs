@@ -94,7 +94,7 @@ impl<'m> Walk<'m> {
         same
     }
 
-    /// Returns true if the changes of two definitions are also shown as written.
+    /// Returns true if changes between two definitions are also recorded as the documents write them.
     pub(super) fn is_written(&self, old: TypeId, new: TypeId) -> bool {
         self.stop == Stop::Never && name(self.base, old) == name(self.new, new)
     }
@@ -234,8 +234,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares structs without a common layout: compares common fields, and adds the other fields as
-    /// changes.
+    /// Compares structs without a common layout: compares the fields with the same name, and adds a change
+    /// for each other field.
     fn parts(&mut self, one: &[Element<'m>], other: &[Element<'m>], path: Path<'m>) {
         let fields = |items: &[Element<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
             items.iter().filter_map(|item| item.field.map(|(owner, field)| (field, item.of, owner))).collect()

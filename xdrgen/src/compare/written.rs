@@ -22,8 +22,8 @@ impl<'m> Walk<'m> {
                 self.declared("typedef", path, (one, &ty.docs), (other, &with.docs));
             }
             _ => {
-                // If neither definition is a typedef, the two differ, but a trial treats types with the same
-                // name as equal.
+                // If neither definition is a typedef, the two differ, since they are of different kinds. A
+                // trial would treat them as equal, since they have the same name.
                 let ids = View::of(self.base, Use::Id(id)).id().zip(View::of(self.new, Use::Id(other)).id());
                 let wire = ids == Some((id, other)) || !self.same(Use::Id(id), Use::Id(other));
                 let text = |ty: &TypeDef| side(format!("{}: {}", kind(ty), line(&ty.docs)), &ty.docs);

@@ -269,11 +269,11 @@ kinds! {
     X314 Warning Borrowed { version: String } =>
         text(format!("borrowed output omits the binding of `{version}`"))
         .label("borrowed data cannot be placed directly")
-        .help("the transport owns memory for RDMA, and borrowed memory has another owner: use `bytes` output to call \
+        .help("the transport must own memory for RDMA, but borrowed memory has another owner: use `bytes` output to call \
             this program over RPC-over-RDMA");
     /// an item is too small for a chunk
     ///
-    /// The item is always shorter than 1,024 bytes, and by default such an item is sent in the message. This
+    /// The item is always shorter than 1024 bytes, and by default such an item is sent in the message. This
     /// is a warning. Data of variable length stays eligible, since the peer's binding may list the item.
     /// Data of fixed length is not eligible.
     ///
@@ -343,7 +343,7 @@ kinds! {
     /// eligible = []
     /// ```
     X317 Error Threshold { bytes: u32, near: u32 } => text(format!("no peer can announce an inline threshold of {bytes} bytes"))
-        .label("a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
+        .label("expected a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
         .help(format!("use the nearest valid value: `inline_threshold = {near}`"));
     /// not a netid of RPC-over-RDMA
     ///
@@ -431,7 +431,7 @@ kinds! {
         .label("eligible here")
         .and(*place, "called in the backward direction only")
         .help(format!("define a separate type for `{version}` in place of `{of}`"));
-    /// options that a backward-only program cannot use
+    /// keys without effect on a backward-only program
     ///
     /// Backward calls use an existing connection, and these calls and their replies are sent inline.
     /// A port, netids, an inline threshold and bounds of replies therefore have no effect. This is a

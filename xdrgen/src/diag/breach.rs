@@ -9,7 +9,7 @@ use crate::source::Span;
 kinds! {
     /// X5: extensions
     ///
-    /// The findings of `rpcrdma-xdrgen compat`. By section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, a
+    /// The findings of `rpcrdma-xdrgen compat`. Under section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, a
     /// protocol may grow without a new version number. Valid messages must keep their meaning, and an old
     /// peer must recognize new messages. An extension may add flag bits and message types. A message type is
     /// an enum value with its arm in a union without a default. Programs may have new versions and
@@ -230,8 +230,8 @@ kinds! {
         both(format!("the arm for {value} of `{of}` was removed ({arm})"), *base);
     /// a new arm for an existing value
     ///
-    /// An old peer knows the value but has no arm for it, so it rejects the message as malformed. A new
-    /// arm is an extension only if its value is new.
+    /// The base defines the value but has no arm for it, so an old peer rejects the message as malformed. A
+    /// new arm is an extension only if its value is new.
     ///
     /// ```diff
     ///  enum kind { ASK = 0, TELL = 1 };
@@ -253,7 +253,7 @@ kinds! {
         text(format!("`{of}` has a new arm for the existing value {value}"))
         .label("the new arm")
         .and(*base, "the union in the base")
-        .help("use a new value: an old peer knows this value and rejects the message as malformed");
+        .help("use a new value: the base has no arm for this value, so an old peer rejects the message as malformed");
     /// a default arm was added or removed
     ///
     /// A default arm makes all values without an arm valid, so old and new peers would disagree about such
@@ -399,9 +399,9 @@ pub(crate) enum Form {
 
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = |f: &mut fmt::Formatter<'_>, what, max: &u32| match *max {
+        let counted = |f: &mut fmt::Formatter<'_>, what: &str, unit: &str, max: &u32| match *max {
             u32::MAX => f.write_str(what),
-            max => write!(f, "{what} of at most {max}"),
+            max => write!(f, "{what} of at most {max} {unit}"),
         };
         match self {
             Form::Void => f.write_str("nothing"),
@@ -410,10 +410,10 @@ impl fmt::Display for Form {
             Form::Struct(name) => write!(f, "the struct `{name}`"),
             Form::Union(name) => write!(f, "the union `{name}`"),
             Form::FixedOpaque(length) => write!(f, "{length} opaque bytes"),
-            Form::Opaque(max) => counted(f, "counted opaque bytes", max),
-            Form::String(max) => counted(f, "a string", max),
-            Form::FixedArray(length) => write!(f, "an array of {length}"),
-            Form::Array(max) => counted(f, "a counted array", max),
+            Form::Opaque(max) => counted(f, "variable-length opaque data", "bytes", max),
+            Form::String(max) => counted(f, "a string", "bytes", max),
+            Form::FixedArray(length) => write!(f, "an array of {length} elements"),
+            Form::Array(max) => counted(f, "a counted array", "elements", max),
             Form::Optional => f.write_str("optional data"),
             Form::Extern(path) => write!(f, "`{path}`"),
         }

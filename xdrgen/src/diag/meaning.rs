@@ -26,12 +26,12 @@ kinds! {
     /// struct args { nfs_fh object; };
     /// ```
     X200 Error NoType { name: Unresolved } => unresolved(name);
-    /// a name is defined twice, and differently
+    /// a name has two different definitions
     ///
     /// Types and constants share one name space (RFC 4506 section 6.4), across all documents of a run.
     /// A type may have the name of a program, version or procedure. An equal definition is not an error,
-    /// but may cause warning X218. By the rules of `rpcrdma-xdrgen compat` (chapter X5), a later document may
-    /// extend an enum or a union of an earlier document. The later definition then replaces the earlier
+    /// but may cause warning X218. Under the rules of `rpcrdma-xdrgen compat` (chapter X5), a later document
+    /// may extend an enum or a union of an earlier document. The later definition then replaces the earlier
     /// definition. A published document may define a type again, in an excerpt or with a mistake. Then the
     /// last complete definition without undefined names is used, and the other definitions cause warnings.
     ///
@@ -98,7 +98,7 @@ kinds! {
     /// const B = 1;
     /// ```
     X203 Error CyclicConstant { name: String, used: Span } => text(format!("the value of `{name}` depends on itself"))
-        .label("defined through itself")
+        .label("defined in terms of itself")
         .and(*used, "used here to define its own value")
         .help("give one of the constants a number");
     /// a constant does not fit in 64 bits

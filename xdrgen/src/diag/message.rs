@@ -1,4 +1,4 @@
-//! Findings about contradictions between a binding and its types: the sizes of replies and calls.
+//! Findings about the sizes of calls and replies, and about the bounds of replies in a binding.
 
 use super::binding::{Unknown, unknown};
 use super::{Excerpt, text};
@@ -54,7 +54,7 @@ kinds! {
     /// whole = "count + 200"
     /// ```
     X308 Error NoSum => text("not a sum of numbers and fields")
-        .label("expected `count`, `4096` or `maxcount + 200`")
+        .label("expected a sum such as `count`, `4096` or `maxcount + 200`")
         .help("a bound is a sum of numbers and fields of the arguments, in bytes");
     /// a bound with an invalid field
     ///
@@ -140,10 +140,10 @@ kinds! {
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// an impossible bound
     ///
-    /// The bound must cover the largest result, but even the smallest result exceeds the bound, or an
-    /// eligible item would always be empty. A void result needs no bound. Counts and positions in an XDR
-    /// stream have 32 bits, so a bound is at most 4294967295. If the types of a result allow more bytes, the
-    /// reply needs a smaller bound.
+    /// A bound must cover the largest result. This bound is smaller than the smallest result, or leaves no
+    /// bytes for an eligible item. A void result needs no bound. Counts and positions in an XDR stream have
+    /// 32 bits, so a bound is at most 4294967295. If the types of a result allow more bytes, the reply needs
+    /// a smaller bound.
     ///
     /// ```toml
     /// [[binding]]

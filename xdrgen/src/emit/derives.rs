@@ -10,7 +10,7 @@ use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Scalar, Type, Union};
 /// Maximum length of an array that serde supports.
 const SERDE_ARRAY: u32 = 32;
 
-/// Derives that the compiler supports specially.
+/// Derives for which the compiler also emits attributes and crate features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Serde,

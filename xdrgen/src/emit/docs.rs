@@ -50,7 +50,7 @@ pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     }
 }
 
-/// Returns the text before a heading. The heading of an appendix starts with `Appendix`.
+/// Returns the text to write before a heading: `section `, or nothing if the heading begins with `Appendix`.
 pub(super) fn section_word(heading: &str) -> &'static str {
     if heading.starts_with("Appendix ") { "" } else { "section " }
 }

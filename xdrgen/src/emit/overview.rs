@@ -29,7 +29,7 @@ impl Files<'_> {
 }
 
 impl Emitter<'_> {
-    /// Lists the numbers of types, constants and programs, and the modules.
+    /// Writes how many types, constants and programs the crate has, and lists its modules.
     fn contents(&self, text: &mut Vec<String>) {
         let module = self.module;
         let counts = [

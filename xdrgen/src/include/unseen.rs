@@ -1,4 +1,5 @@
-//! Reports conditions on names that only an included document defines: the conditions ignore its `#define`.
+//! Reports conditions that test a name that only an included document defines. In the condition, the name
+//! counts as undefined, since a `#define` applies only to its own document.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +7,9 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns about conditions after the first `#include` on names that only an included document defines. Each
-/// name causes at most one warning per document. Names defined by `-D` or earlier in the document itself are
-/// exempt.
+/// Warns about conditions that follow the first `#include` and test a name that only an included document
+/// defines. Each name causes at most one warning per document. Names defined by `-D` or earlier in the
+/// document itself are exempt.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

@@ -33,7 +33,7 @@ pub(crate) fn store_small_opaque_in_place(module: &mut Module) {
     }
 }
 
-/// Returns the typedefs of eligible fields.
+/// Returns the typedefs that eligible fields use, directly or through other typedefs.
 fn shared(module: &Module) -> HashSet<TypeId> {
     let fields = module.types.iter().flat_map(|ty| ty.body.fields()).filter(|field| field.eligible);
     let mut shared = HashSet::default();

@@ -242,7 +242,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
             }
             "," => rest = next.take_from(1),
             "}" => return Ok((next.take_from(1).level(input), EnumBody { members })),
-            // All members have values, but this word has no value: the word was probably left by mistake.
+            // All members have values, but this word has none, so the word is probably a leftover.
             _ if next.word(1) == "}"
                 && next.peek(1).is_some_and(|brace| !brace.first)
                 && members.iter().all(|member| member.value.is_some())
@@ -251,7 +251,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
                 warn(next, |span| SyntaxKind::StrayWord { word: shown(next.word(0)) }.at(span));
                 return Ok((next.take_from(2).level(input), EnumBody { members }));
             }
-            // The intent is clear: the word is another member.
+            // The word is clearly another member, and the `,` before it is missing.
             _ if matches!(next.word(1), "=" | "," | "}") && identifier(next).is_ok() => {
                 next.context.report(SyntaxKind::NoComma.at(next.context.position_after(next.at)));
                 rest = next;

@@ -120,7 +120,7 @@ impl Namespaces {
     }
 
     /// Parses `namespace a {`, or the `}` of a namespace. After a broken definition, a `}` belongs to that
-    /// definition, unless it begins a line directly after the definition's `};`.
+    /// definition, unless the `}` begins a line and directly follows the definition's `};`.
     fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
         let context = input.context;
         if input.word(0) == "}" && (!broken || is_after_body(input)) {

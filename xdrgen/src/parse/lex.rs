@@ -14,7 +14,8 @@ use crate::extract::{Map, Places};
 use crate::keywords::{begins_definition, definition_keyword};
 use crate::source::{Span, narrow};
 
-/// An estimated average length of a token and the text after it. Few texts have a smaller average.
+/// Estimated average length, in bytes, of a token and the text up to the next token. Few texts have a smaller
+/// average.
 const BYTES_OF_A_TOKEN: usize = 5;
 
 /// Splits an extracted text into tokens. `conditions` evaluates `#if` and `#ifdef`, and `pasted` stores
@@ -205,8 +206,7 @@ fn next_definition(rest: &str) -> usize {
     rest.len()
 }
 
-/// Returns the position where another comment begins inside a comment, after a space or at the start of a
-/// line, if any.
+/// Returns the position of the first `/*` that follows white space inside a comment, if any.
 fn begins_inside(comment: &str) -> Option<usize> {
     let is_parted = |at: &usize| {
         comment.get(..*at).is_some_and(|before| before.len() > 2 && before.ends_with(char::is_whitespace))

@@ -29,7 +29,7 @@ const MAX_TOKEN: usize = 1 << 10;
 /// with all parameters.
 const MAX_PARAMETERS: usize = 127;
 
-/// The macros defined at a position of a text.
+/// The macros that are defined at the lexer's current position.
 pub(super) struct Macros<'a> {
     known: HashMap<&'a str, Macro<'a>>,
     pasted: &'a Pasted,
@@ -177,7 +177,8 @@ impl<'a> Macros<'a> {
         Ok(())
     }
 
-    /// Returns a macro's body with its arguments, which are expanded except next to `##`.
+    /// Returns a macro's body with the arguments in place of the parameters. Arguments next to `##` are not
+    /// expanded.
     fn substitute(
         &mut self,
         name: &str,

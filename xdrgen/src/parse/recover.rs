@@ -13,9 +13,9 @@ pub(crate) struct Resume {
     open: usize,
 }
 
-/// Returns true if a definition begins at a token: `typedef`, or another keyword, a name, and the token that
-/// follows the name. Inline bodies have no name, and declarations have no body, so this pattern never occurs
-/// inside a correct definition.
+/// Returns true if a definition begins at the token `at`. A definition begins with `typedef`, or with another
+/// keyword, a name, and the token that follows the name, such as `{`. Inline bodies have no name, and
+/// declarations have no body, so this pattern never occurs inside a correct definition.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let word = |at| context.word(at);
     let name = context.token(at + 1).is_some_and(|token| token.kind == Kind::Word && !is_keyword(token.text));
@@ -29,8 +29,8 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     }
 }
 
-/// Returns where parsing continues after a definition that begins at `start` and contains `error`. Parsing
-/// continues after the closing `;`, at a line that begins a definition no further to the right, or at the
+/// Returns where parsing continues after a definition that begins at `start` and contains `error`: after the
+/// closing `;`, at a line that begins another definition and is not indented further than `start`, or at the
 /// end of the text. The result is never `start` itself, unless the text ends there.
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;

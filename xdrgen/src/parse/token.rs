@@ -209,7 +209,7 @@ pub(super) fn line_length(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
 }
 
-/// Returns the number of bytes up to the end of a line, including lines that continue it after a
+/// Returns the number of bytes up to the end of a line, including the lines that continue this line after a
 /// backslash.
 pub(super) fn joined_length(rest: &str) -> usize {
     let mut length = 0;

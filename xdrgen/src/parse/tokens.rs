@@ -20,7 +20,7 @@ pub(crate) const MAX_DEPTH: u8 = 64;
 
 pub(crate) const TOO_DEEP: Reason = Reason::Kind(&SyntaxKind::TooDeep { max: MAX_DEPTH });
 
-/// Shared state of the functions of one parse.
+/// State that the grammar functions share during one parse.
 pub(crate) struct Context<'a> {
     pub(crate) text: &'a str,
     pub(crate) map: &'a Map,
@@ -50,8 +50,8 @@ impl<'a> Context<'a> {
         Span { source: self.map.source(), start, end: end.max(start) }
     }
 
-    /// Returns the position directly after the token before `at`, for missing text. Returns the position of
-    /// `at` if no token precedes it.
+    /// Returns the position directly after the token before `at`, where missing text is reported. Returns the
+    /// position of `at` if no token precedes `at`.
     pub(crate) fn position_after(&self, at: usize) -> Span {
         let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
         let end = token.place.1;
@@ -70,12 +70,13 @@ impl<'a> Context<'a> {
         self.lexed.comments.get(from..to).unwrap_or_default()
     }
 
-    /// Returns the comments before a token, except those after the previous token on its line.
+    /// Returns the comments before a token, except the trailing comments of the previous token.
     pub(crate) fn before(&self, at: usize) -> impl Iterator<Item = &'a Comment<'a>> {
         self.comments(at).iter().filter(|comment| !comment.is_trailing)
     }
 
-    /// Returns the comments after a token, on its line.
+    /// Returns the trailing comments of a token: comments on the token's line, and their continuation in the
+    /// same column.
     pub(crate) fn after(&self, at: usize) -> impl Iterator<Item = &'a Comment<'a>> {
         self.comments(at + 1).iter().filter(|comment| comment.is_trailing)
     }

@@ -18,7 +18,7 @@ pub(super) struct Undefs<'a> {
     /// Open definitions: the number, and the counts of tokens and directives before the definition. A
     /// macro with two different definitions has no number; the conflict is reported as for constants.
     open: HashMap<&'a str, (Option<i128>, usize, usize)>,
-    /// Ended definitions, in order for each name.
+    /// Ended definitions of each name, in source order.
     ended: HashMap<&'a str, Vec<Ended>>,
 }
 

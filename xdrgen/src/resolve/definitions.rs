@@ -16,7 +16,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Type, TypeDef, TypeId};
 use crate::source::Span;
 
-/// The positions of an enum's members, by name and by value.
+/// The indices of an enum's members, by name and by value.
 #[derive(Default)]
 pub(crate) struct Places {
     pub(crate) names: HashMap<String, usize>,
@@ -31,7 +31,7 @@ pub(crate) struct Resolver<'a> {
     /// Undefined names with their first use, and errata.
     pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) hir: Hir,
-    /// The positions of members, for enums that are discriminants.
+    /// The indices of members, for enums that are discriminants.
     pub(crate) places: HashMap<TypeId, Places>,
     /// The items with the indices of their definitions, for sorting.
     order: Vec<(usize, Item)>,

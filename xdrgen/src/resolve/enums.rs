@@ -14,7 +14,7 @@ use crate::source::narrow;
 
 #[derive(Default)]
 struct Members<'a> {
-    /// The positions of names that have another meaning in the scope.
+    /// The positions of member names that the scope resolves to another definition.
     seen: HashMap<&'a str, Span>,
     /// The index of the first member with each value.
     first_of: HashMap<i32, u32>,

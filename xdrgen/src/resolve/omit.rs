@@ -129,7 +129,7 @@ impl<'a> Omission<'a> {
         self.known.keep_going || self.is_erratum(trust, missing)
     }
 
-    /// Returns true if an error can become a warning, since the published document cannot be corrected.
+    /// Returns true if an error becomes a warning because the document is published and cannot be corrected.
     fn is_erratum(&self, trust: Trust, missing: Option<&Name>) -> bool {
         match trust {
             Trust::Example => true,

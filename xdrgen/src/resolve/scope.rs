@@ -204,8 +204,7 @@ impl<'a> Scope<'a> {
         enums(definition).into_iter().for_each(|body| self.define_members(body, found));
     }
 
-    /// Replaces definitions by their redefinitions in later documents, with at most `stage` extensions
-    /// each.
+    /// Replaces each definition with its redefinition after at most `stage` extensions in later documents.
     fn extend(&mut self, stage: usize, found: &mut Found) {
         if stage == 0 || self.again.is_empty() {
             return;

@@ -15,7 +15,7 @@ pub(crate) struct Unresolved {
     pub(crate) name: String,
     pub(crate) span: Span,
     pub(crate) reason: Reason,
-    /// A possible origin of the definition, for the help.
+    /// A possible origin of the definition, for the help message.
     pub(crate) origin: Option<Origin>,
     pub(crate) within: Option<String>,
 }

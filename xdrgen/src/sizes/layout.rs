@@ -119,8 +119,8 @@ fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {
         let bodies = || cycle.iter().filter_map(|id| Some(&module.get(*id)?.body));
-        // The items of an external Rust type are unknown to the compiler, and the derive rejects a cycle that
-        // declares too few items.
+        // The items of an external Rust type are unknown to the compiler. The derive rejects a cycle that
+        // declares too few items, so a cycle with such a type declares unbounded items.
         let is_unknown = cycle.len() > 1 && bodies().any(|body| body.types().any(names_extern));
         let combined = |known: &[Items]| {
             bodies().map(|body| items_of_body(module, body, known)).fold(Items::NONE, Items::or)

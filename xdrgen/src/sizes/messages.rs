@@ -260,7 +260,7 @@ fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Messa
     Message { whole, reduced, needs }
 }
 
-/// Returns how a reply is sent, with the memory that the runtime offers.
+/// Returns how a reply is sent, given the Write chunks and the Reply chunk that the runtime offers.
 fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> Message {
     let header = TRANSPORT + REPLY + u64::from(verifier).next_multiple_of(4);
     let room = |chunks| room(inline, header, chunks);

@@ -6,7 +6,8 @@ use rpcrdma_xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, T
 
 pub(crate) const SUPPORT: &str = include_str!("support.rs");
 
-/// The path of the support code. Nothing is imported, since a document's type may have any name.
+/// The path of the support code. The emitted tests import nothing from the support code, since a document's
+/// type may have any name.
 const SAMPLE: &str = "crate::sample";
 
 /// Returns Rust code with samples of all types of the modules at `paths`, and with a test of these types.

@@ -248,7 +248,7 @@ fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
 }
 
 /// Replaces each word in turn with a huge count, an unknown bool or member, or nonzero padding. The result
-/// must be rejected, or be the only encoding of another value.
+/// must be rejected, or must be the encoding of the decoded value.
 fn survives_changed_words(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {

@@ -96,7 +96,7 @@ fn same_version(workspace: &Workspace) -> Result<Outcome> {
         .filter(|package| package.version() != version)
         .map(|package| format!("{} {}", package.name(), package.version()))
         .collect();
-    ensure!(others.is_empty(), "the workspace has {version}, but: {}", others.join(", "));
+    ensure!(others.is_empty(), "packages without the workspace version {version}: {}", others.join(", "));
     Ok(Outcome::Passed)
 }
 

@@ -21,8 +21,8 @@ pub(crate) const FILE_LEN: usize = (1 << 20) + 3;
 const ENTRIES: u32 = 2_000;
 /// The maximum size of the READDIRPLUS reply in bytes, enough for all entries with their attributes.
 const DIRECTORY_REPLY: u32 = 1 << 20;
-/// The length of the symlink's target: too long for an inline threshold of 1,024 bytes, and too short for a
-/// separate Read chunk.
+/// The length of the symlink's target in bytes. With its headers, the call exceeds the inline threshold of
+/// 1,024 bytes. The target is too short for a separate Read chunk.
 const TARGET_LEN: usize = 960;
 
 type Nfs = nfs_v3::Client<Client>;

@@ -67,7 +67,8 @@ pub(crate) async fn fetch(
     if std::fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
         bail!("{}: is not a regular file; use nfs3 cat to write to it", shown());
     }
-    // `Part::open` computes the digest of the partial file. On this thread, that would delay other copies.
+    // `Part::open` computes the digest of the partial file. This work on the current thread would delay other
+    // copies.
     let (target, version) = (to.to_owned(), file.clone());
     let opened = tokio::task::spawn_blocking(move || Part::open(&target, &version, resume));
     let mut part = opened.await?.with_context(shown)?;
@@ -171,7 +172,7 @@ pub(crate) async fn store(
     let bar = report.progress(size, &file.path);
     let sum = remote.write_from(&file, source, same, &|done| bar.set_position(done)).await?;
     bar.finish_and_clear();
-    // Truncates a longer file that existed before.
+    // Truncates an existing file that was longer than the source.
     let length = source.stream_position()?;
     if remote.refresh(&file).await?.attributes.size != length {
         remote.set_size(&file, length).await?;

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 
 /// Runs a command until it ends or the user interrupts it. Then drops all tasks, and waits at most
 /// [`output::SHUTDOWN`] for the runtime's threads. A separate runtime waits for the interrupt, because file
-/// I/O or standard output may block the threads of the command.
+/// I/O or writes to standard output may block the threads of the command.
 fn until_interrupted(run: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let running = runtime.spawn(run);

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_have_room() {
+    fn a_suffix_shortens_a_long_name() {
         let long = PathBuf::from("/dir").join("n".repeat(255));
         let part = beside(&long, STATE);
         assert_eq!(part.file_name().unwrap().len(), 255);

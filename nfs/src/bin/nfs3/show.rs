@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates() {
+    fn times_are_shown_as_dates() {
         assert_eq!(time(0), "1970-01-01 00:00");
         assert_eq!(time(951_782_399), "2000-02-28 23:59");
         assert_eq!(time(951_782_400), "2000-02-29 00:00");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_are_letters() {
+    fn modes_are_shown_as_letters() {
         let shown = |kind, bits| mode(&Fattr3 { r#type: kind, mode: bits, ..file() });
         assert_eq!(shown(Ftype3::Nf3reg, 0o644), "-rw-r--r--");
         assert_eq!(shown(Ftype3::Nf3dir, 0o1777), "drwxrwxrwt");

@@ -1,5 +1,4 @@
-//! Copies directories with everything below them. Symbolic links below the directory are copied and not
-//! followed.
+//! Copies directory trees. Symbolic links in a tree are copied and not followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File, Metadata};
@@ -173,13 +172,14 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     }
     let sum = fetch(&remote, &file, &to, true, None, plan.report).await?;
     let Nfstime3 { seconds, nseconds } = file.attributes.mtime;
-    // A hostile server may send a billion nanoseconds or more, and some of these values have a meaning.
+    // A hostile server may send a billion nanoseconds or more. Some of these values, such as `UTIME_OMIT`,
+    // have a special meaning in utimensat(2), so `Duration` carries them into the seconds.
     let time = Duration::new(seconds.into(), nseconds);
     let last_modification =
         Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().cast_signed().into() };
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let times = Timestamps { last_access, last_modification };
-    // The mode may forbid opening the file.
+    // The mode may forbid opening the file, so the times are set by path.
     utimensat(CWD, &to, &times, AtFlags::SYMLINK_NOFOLLOW).with_context(|| shown.clone())?;
     plan.report.copied(sum, &shown)
 }

@@ -16,7 +16,7 @@ use rustix::thread::CapabilitySet;
 pub(crate) struct Directory {
     pub(crate) options: ExportOptions,
     handler: NfsHandler<DirectoryExport>,
-    /// The device and the inode of the directory.
+    /// The device and inode numbers of the directory.
     identity: (u64, u64),
     pub(crate) impersonates_callers: bool,
 }

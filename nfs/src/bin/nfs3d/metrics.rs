@@ -98,8 +98,8 @@ impl Registry {
     }
 }
 
-/// Returns the labels of a metric in braces, or an empty string. `bound` is the bound of a bucket. Label
-/// values are names and numbers that this program defines, and need no escaping.
+/// Returns the labels of a metric in braces, or an empty string if the metric has no labels. `bound` is the
+/// bound of a bucket. Label values are names and numbers that this program defines, and need no escaping.
 fn labels(of: &Key, bound: Option<&str>) -> String {
     let labels =
         of.labels().map(|label| (label.key(), label.value())).chain(bound.map(|bound| ("le", bound)));

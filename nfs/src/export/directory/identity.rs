@@ -202,7 +202,7 @@ mod tests {
         }
         drop(acting);
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
-        // A root user with another group has other rights than this process.
+        // A root caller with another group has different rights from this process.
         let root = NfsCaller { uid: 0, gid: 4321, gids: vec![] };
         let acting = identities.impersonate(&root).unwrap();
         if identities.impersonates_callers() {

@@ -24,8 +24,8 @@ use crate::export::NfsCaller;
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors per export.
 const MAX: usize = 512;
-/// The cached descriptors of all exports use about one quarter of the process's limit of open files, but each
-/// export may cache one descriptor.
+/// The cached descriptors of all exports use at most about 1/`PART` of the process's limit of open files.
+/// Each export can always cache one descriptor, even if the total then exceeds this part.
 const PART: u64 = 4;
 
 /// The number of caches in this process, which share the limit of open files.
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_kept_and_the_oldest_closed() {
+    fn a_full_cache_closes_the_least_recently_used_descriptor() {
         let (files, kept) = (Files::new(), OpenFiles::with_max(|| 3).unwrap());
         let first: Vec<_> = (0..3).map(|number| files.keep(&kept, number, None)).collect();
         assert!(

@@ -4,8 +4,8 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
 
 use crate::export::{Attributes, FileKind, FileTime, NfsError};
 
-/// The numbers of a file and its file system, which identify one existing file. The numbers of removed files
-/// can be reused.
+/// The device and inode numbers of a file, which together identify one existing file. The numbers of a
+/// removed file can be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) dev: u64,

@@ -80,7 +80,11 @@ mod tests {
         let start = Instant::now();
         while export.table.len() > 2 {
             assert_eq!(export.attributes(&kept).unwrap().size, 7);
-            assert!(start.elapsed() < Duration::from_secs(60), "{} files are kept", export.table.len());
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "{} files are still recorded",
+                export.table.len()
+            );
         }
         assert_eq!(export.attributes(&kept).unwrap().size, 7);
     }

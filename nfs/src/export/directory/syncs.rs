@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::stat::Key;
 use crate::export::NfsError;
 
+/// The fsyncs of one file. Each fsync is a round, and rounds are numbered from 1.
 #[derive(Debug, Default)]
 struct Rounds {
     started: u64,

@@ -176,7 +176,7 @@ impl Tree {
     }
 
     /// Returns the current time, or a later time if needed. Each returned time is later than the previous
-    /// time, so that changes within one clock step differ.
+    /// time, so that the times of two changes within one clock step differ.
     fn tick(&mut self) -> FileTime {
         let after = |last: FileTime| match last.nanoseconds {
             999_999_999 => FileTime { seconds: last.seconds.saturating_add(1), nanoseconds: 0 },
@@ -316,7 +316,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns true if `upper` is `lower` or above it.
+    /// Returns true if `upper` is `lower` or contains `lower` at any depth.
     pub(super) fn is_above(&self, upper: u64, lower: u64) -> bool {
         let mut at = lower;
         for _ in 0..self.nodes.len() {

@@ -50,7 +50,7 @@ pub enum TransportError {
     ReplyTooLong {
         /// The bound in bytes.
         bytes: u64,
-        /// The maximum size of a chunk.
+        /// The maximum size of a chunk in bytes.
         max: u64,
     },
 }

@@ -323,7 +323,7 @@ fn control_message(opcode: Opcode, target: Target, octets: Vec<u8>) -> Outgoing 
 /// Writes an FPDU. Copies headers, short payload and payload with markers, and shares other payload.
 struct FpduWriter<'a> {
     arena: &'a mut BytesMut,
-    /// Start of the octets in `arena` that are not in the checksum yet.
+    /// Start of the octets in `arena` that the CRC does not cover yet.
     unsummed: usize,
     out: &'a mut VecDeque<Bytes>,
     crc: Option<Crc32c>,

@@ -174,8 +174,8 @@ impl Regions {
         Ok(())
     }
 
-    /// Returns a share of the data that the peer reads. An invalidation of the region then waits for
-    /// [`Regions::response_sent`].
+    /// Returns the data that the peer reads, shared with the region. An invalidation of the region then waits
+    /// for [`Regions::response_sent`].
     pub(super) fn source(&mut self, handle: u32, offset: u64, length: usize) -> Result<Bytes, Refusal> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
         let region = region.ok_or(Refusal::Unknown)?;

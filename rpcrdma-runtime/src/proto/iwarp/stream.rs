@@ -238,7 +238,8 @@ impl Stream {
     }
 
     /// Queues an empty RDMA Write if the stream may send and has no other output. The receiver ignores this
-    /// RDMA Write. Linux's siw may leave the first FPDU unread until one more TCP segment arrives.
+    /// RDMA Write, but Linux's siw may need its TCP segment: siw may leave the first FPDU unread until
+    /// another TCP segment arrives.
     pub fn probe(&mut self) {
         if self.is_open() && self.may_transmit() && !self.has_output() {
             let sink = Segment { handle: 0, length: 0, offset: 0 };

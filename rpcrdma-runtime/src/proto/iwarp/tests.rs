@@ -167,7 +167,7 @@ struct Expected {
     sink: Vec<u8>,
 }
 
-/// Enables markers per direction: from the initiator, and from the responder.
+/// Enables or disables markers in each direction: from the initiator, and from the responder.
 fn mark(config: &mut StreamConfig, [from_initiator, from_responder]: [bool; 2]) {
     (config.markers_out, config.markers_in) = match config.role {
         Role::Initiator => (from_initiator, from_responder),
@@ -518,7 +518,7 @@ fn markers_are_at_every_512th_octet_and_point_to_the_fpdu() {
         rest = after;
     }
     assert!(rest.is_empty());
-    // Markers were between FPDUs, in the headers, in payload, and between padding and CRC.
+    // Markers were found between FPDUs, in headers, in payload, and between padding and CRC.
     assert!(before_crc && (0..20).step_by(4).all(|distance| seen.contains(&distance)), "{seen:?}");
     assert!(seen.len() > 100, "{seen:?}");
 }

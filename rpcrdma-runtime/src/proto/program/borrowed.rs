@@ -58,7 +58,7 @@ impl<Q: BorrowedProcedure> super::Procedure for Lent<Q> {
     }
 }
 
-/// Makes one call. Encodes the arguments at once, so that the future does not borrow them. `C` must be
+/// Makes one call. Encodes the arguments immediately, so that the future does not borrow them. `C` must be
 /// `Sync`, because the future is `Send` and borrows the caller.
 pub fn call<'a, Q: BorrowedProcedure, C: Caller<Q::Program> + Sync>(
     caller: &'a C,

@@ -52,7 +52,7 @@ impl BackwardResponder {
                 if self.responder.in_progress() < self.granted {
                     self.responder.handle_completion(completion);
                 } else {
-                    let why = "more calls in the backward direction than were granted (RFC 8167 section 4.1)";
+                    let why = "more backward calls than granted credits (RFC 8167 section 4.1)";
                     self.responder.close(CloseReason::Violation(why.into()));
                 }
                 None
@@ -116,7 +116,8 @@ impl BackwardResponder {
 }
 
 impl BackwardRequester {
-    /// Creates the engine of a new connection. It is inactive until [`BackwardRequester::ready`].
+    /// Creates the engine of a new connection. The engine is inactive until [`BackwardRequester::ready`] is
+    /// called.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated) -> Self {
         BackwardRequester { requester: Requester::backward(config, negotiated), ready: false }

@@ -55,7 +55,7 @@ counts! {
         /// Retransmitted calls whose RDMA Reads or Writes may have ended an earlier connection: ERR_CHUNK
         /// (R178).
         pub fatal: "ERR_CHUNK for calls that may have ended a connection",
-        /// Calls without a reply, for example because the server is stopping or the message is not a call.
+        /// Messages without a reply, for example because the server is stopping or the message is not a call.
         pub unanswered: "calls without a reply",
     }
 }

@@ -44,8 +44,8 @@ impl Credits {
         free
     }
 
-    /// Returns true if a call with a credit may be sent, and then counts the call as sent. The grant may have
-    /// shrunk since the call got its credit (RFC 8166 section 3.3.1).
+    /// Returns true if a call with a credit may be sent. In that case, also counts the call as sent. The
+    /// grant may have shrunk since the call got its credit (RFC 8166 section 3.3.1).
     #[must_use]
     pub fn send(&mut self) -> bool {
         let free = self.unanswered < self.granted;

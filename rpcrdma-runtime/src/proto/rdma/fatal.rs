@@ -11,7 +11,7 @@ use core::time::Duration;
 #[derive(Debug)]
 pub struct FatalCalls<K> {
     suspects: BTreeMap<(K, u32), Suspect>,
-    /// The suspects in the order of arrival, and some suspects that were already removed from `suspects`.
+    /// The suspects in insertion order, including some that were already removed from `suspects`.
     order: VecDeque<(Duration, K, u32)>,
 }
 

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_sizes_lower_and_raise_limits_without_an_agreement() {
+    fn announced_sizes_raise_limits_only_without_an_agreement() {
         let threshold = |inline, agreed| PeerLimits { inline, reads: 0 }.threshold(agreed, 8192);
         assert_eq!(threshold(2048, 4096), 2048);
         assert_eq!(threshold(65_536, 4096), 4096);

@@ -51,7 +51,7 @@ pub enum ResponderEvent {
 
 /// A violation of RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
-const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads";
+const NO_READS: &str = "Read chunks, but the connection permits no RDMA Reads";
 /// The estimated memory of a call in addition to its message, in bytes.
 const CALL: u64 = 512;
 /// The number of Receives beyond the grant, for unsolicited messages.
@@ -256,7 +256,7 @@ impl Responder {
         self.run_if_complete(key);
     }
 
-    /// Returns true while the call has not been fetched completely or rejected.
+    /// Returns true if the call is neither completely fetched nor rejected yet.
     #[must_use]
     pub fn is_arriving(&self, CallKey(key): CallKey) -> bool {
         self.calls.get(key).is_some_and(|call| call.fetch.is_some())

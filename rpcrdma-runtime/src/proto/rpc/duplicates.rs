@@ -44,7 +44,7 @@ pub struct DuplicateLimits {
     /// Replies are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub max_bytes: usize,
     /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies usually come from procedures
-    /// that only read, which may run again.
+    /// that only read, which can safely run again.
     pub max_reply: usize,
     /// Lifetime of a reply since its last use (default 120 s). After that, the client may use the XID for
     /// another call.

@@ -51,7 +51,7 @@ pub trait GssContext: Send + Sync {
     /// Verifies the peer's checksum of this message.
     ///
     /// # Errors
-    /// Fails if the checksum is wrong, or with the mechanism's error. After an error with
+    /// Fails if the checksum is wrong or the mechanism reports an error. After an error with
     /// [`GssError::is_expired`], the client must create a new context.
     fn verify_mic(&self, message: &[u8], mic: &[u8]) -> Result<(), GssError>;
 
@@ -132,7 +132,7 @@ pub struct GssError {
     pub major: u32,
     /// The minor status.
     pub minor: u32,
-    /// The cause and a fix, if the mechanism supplies them. Messages then omit the two numbers.
+    /// The cause and a fix, if the mechanism supplies them. The `Display` output then omits the two numbers.
     pub text: Option<Arc<str>>,
 }
 

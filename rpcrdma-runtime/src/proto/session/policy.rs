@@ -20,8 +20,8 @@ pub struct Policy {
     /// session then ignores `idle`. If `reconnect` is set, the session replaces a lost connection at once or
     /// after the backoff. Intended for clients that accept backward-direction calls (RFC 8167 section 5.4).
     pub keep: bool,
-    /// How to replace a lost connection. With `None`, the end of the connection fails all calls and ends the
-    /// session.
+    /// How to replace a lost connection. With `None`, all calls fail and the session ends when the connection
+    /// ends.
     pub reconnect: Option<Reconnect>,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -92,9 +92,9 @@ pub struct Backoff {
     pub factor: u32,
     /// The maximum delay (default 30 s, as in Linux).
     pub max: Duration,
-    /// The random part of each delay, in percent. At the default of 50, the actual delay is between half of
-    /// the computed delay and all of it. Jitter keeps the clients of a restarted server from reconnecting at
-    /// the same moment.
+    /// The random part of each delay, in percent. At the default of 50, the actual delay is 50 to 100 percent
+    /// of the computed delay. Jitter keeps the clients of a restarted server from reconnecting at the same
+    /// moment.
     pub jitter: u32,
     #[doc(hidden)]
     pub non_exhaustive: (),

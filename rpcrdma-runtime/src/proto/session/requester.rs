@@ -48,8 +48,8 @@ pub trait SessionRequester {
     /// Returns true if an action or an event is pending.
     fn has_work(&self) -> bool;
 
-    /// Returns true if the peer has sent anything since the last call to this method. Must be implemented
-    /// only if [`Self::is_overdue`] can return true.
+    /// Returns true if the peer has sent anything since the last call to this method. Implementations need
+    /// this method only if [`Self::is_overdue`] can return true.
     fn take_received(&mut self) -> bool {
         false
     }

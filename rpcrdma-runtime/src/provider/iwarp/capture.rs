@@ -48,7 +48,7 @@ pub struct CaptureError {
 impl Capture {
     /// Returns the capture file, or `None` if nothing is captured. The first call creates the file that the
     /// environment names. The provider calls this method when it listens or connects. To detect errors
-    /// earlier, call the method first.
+    /// earlier, call this method before listening or connecting.
     ///
     /// # Errors
     /// [`CaptureError`].

@@ -89,7 +89,7 @@ impl IwarpConnection {
         options: &IwarpOptions,
     ) -> Self {
         let config = agreed.stream(role, receive_size, options.fpdu_for(&socket), options.max_region);
-        debug!(?config, peer = ?info.peer, "iWARP connection");
+        debug!(?config, peer = ?info.peer, "iWARP connection established");
         tap.begin_fpdus(agreed);
         IwarpConnection {
             stream: Stream::new(config, RandomPool::default()),
@@ -274,13 +274,11 @@ impl IwarpConnection {
             silent: self.stream.is_open() && !sending && self.written > 0 && self.read == 0,
         };
         let Poll::Ready(expired) = self.deadlines.poll(cx, progress) else { return false };
-        debug!(?expired, peer = ?self.info.peer, "deadline");
+        debug!(?expired, peer = ?self.info.peer, "deadline expired");
         match expired {
             Expired::Silent => self.stream.probe(),
             Expired::Sending => {
-                self.end(CloseReason::Timeout(
-                    "the peer accepts no data, or accepts it too slowly".to_owned(),
-                ));
+                self.end(CloseReason::Timeout("the peer accepts data too slowly, or not at all".to_owned()));
             }
             Expired::Receiving => {
                 self.end(CloseReason::Timeout(
@@ -288,7 +286,9 @@ impl IwarpConnection {
                         .to_owned(),
                 ));
             }
-            Expired::Closing => self.end(CloseReason::Timeout("waiting for the peer to close".to_owned())),
+            Expired::Closing => {
+                self.end(CloseReason::Timeout("the peer did not close the connection".to_owned()))
+            }
         }
         true
     }

@@ -30,7 +30,7 @@ pub(super) struct Deadlines {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Octets written to TCP so far, if more are queued.
+    /// Octets written to TCP so far, or `None` if no output is queued.
     pub(super) sending: Option<u64>,
     /// The progress of each kind of input, or `None` if no input of this kind is expected.
     pub(super) input: [Option<u64>; COUNTERS],
@@ -44,7 +44,7 @@ pub(super) struct Progress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
-    /// The peer accepts no output, or accepts it too slowly.
+    /// The peer accepts output too slowly, or not at all.
     Sending,
     /// Expected input did not arrive, or arrived too slowly.
     Receiving,

@@ -203,7 +203,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Reads exactly one frame. Fails at the first octet that differs from the key.
+    /// Reads exactly one frame. Fails at the first octet that differs from the MPA key.
     async fn read(socket: &mut TcpStream, tap: &mut Tap, kind: FrameKind) -> Result<Self, IwarpError> {
         let mut head = [0; mpa::HEADER_LEN];
         let mut filled = 0;

@@ -35,8 +35,8 @@ pub struct IwarpOptions {
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
     /// Minimum rate at which a client must accept output or serve RDMA Reads, in octets per second (default
-    /// 64 KiB). The average covers at least 10 s. A server closes the connection of a slower client. A rate
-    /// of 0 disables the check. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no
+    /// 64 KiB). The rate is averaged over at least 10 s. A server closes the connection of a slower client. A
+    /// rate of 0 disables the check. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no
     /// progress.
     pub min_rate: u64,
     /// How long an initiator waits for the complete MPA reply (default 10 s).
@@ -54,7 +54,7 @@ pub struct IwarpOptions {
     /// Linux's siw can leave the first message unread until another segment arrives.
     pub probe: Option<Duration>,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
-    /// Without output, only probes detect a peer that has lost its power or its network.
+    /// Without output, only probes detect a peer that has lost power or its network connection.
     pub keepalive: Option<Keepalive>,
     /// The capture file for the traffic, with the feature `capture` (default: the file that the environment
     /// names, if any).

@@ -95,15 +95,16 @@ impl BackwardClient {
         self.shared.calls.ready();
     }
 
-    /// Returns a client with another timeout for each call, including the wait for a credit (default 60 s).
-    /// Over RDMA, a call that times out after it was sent keeps its credit. The connection stays open.
+    /// Returns a client whose calls have this timeout (default 60 s). The timeout includes the wait for a
+    /// credit. Over RDMA, a call that times out after it was sent keeps its credit. The connection stays
+    /// open.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         BackwardClient { timeout, ..self }
     }
 
-    /// Returns a client with another credential (default AUTH_NONE). This credential is independent of the
-    /// credential of forward calls (RFC 8167 section 8).
+    /// Returns a client whose calls have this credential (default AUTH_NONE). This credential is independent
+    /// of the credential of forward calls (RFC 8167 section 8).
     #[must_use]
     pub fn with_credential(self, credential: Credential) -> Self {
         BackwardClient { credential, ..self }

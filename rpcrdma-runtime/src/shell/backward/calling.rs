@@ -37,7 +37,7 @@ pub(in crate::shell) trait BackwardCalls: Submit {
 }
 
 /// The backward calls on one connection. Callers submit the calls on their own tasks, and the connection's
-/// task sends them. Dropping this value fails the callers that still wait.
+/// task sends them. If this value is dropped, all calls without an outcome fail.
 pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
 
 struct Shared<B> {

@@ -219,7 +219,7 @@ fn calls_that_are_made_together_share_a_write() {
 }
 
 #[test]
-fn a_call_that_is_abandoned_does_not_keep_the_driver() {
+fn an_abandoned_call_does_not_keep_the_driver_running() {
     model(true, |shared, _| {
         let call = submit(shared);
         shared.cancel(call);
@@ -259,7 +259,7 @@ fn dropping_the_driver_fails_a_waiting_call() {
 }
 
 #[test]
-fn a_call_after_an_idle_time_does_not_wake_the_driver() {
+fn a_call_on_an_idle_connection_does_not_wake_the_driver() {
     check(|| {
         let (shared, mut driver) = client(&SharedWire::default(), false);
         assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());

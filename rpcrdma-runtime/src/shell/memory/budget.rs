@@ -21,8 +21,8 @@ const ALWAYS: u64 = SMALL;
 const WAITING: u64 = 64 << 10;
 /// An owner is light if it uses at most the budget divided by this number.
 const LIGHT: u64 = 16;
-/// Owners that are not light leave the budget divided by this number free. The quotient also limits the
-/// memory of the waiting calls of all owners.
+/// The budget divided by this number is reserved for light owners. The quotient also limits the memory of the
+/// waiting calls of all owners.
 const FREE: u64 = 8;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
@@ -31,11 +31,11 @@ const FREE: u64 = 8;
 /// A call waits while its [`Owner`] would use more memory with the call than is free without the call. One
 /// owner therefore uses at most half of the budget. If two owners use the same amount, each uses at most a
 /// third. At the limit, the calls of the owner that uses the most memory wait first. Calls and replies of up
-/// to 16 KiB count, but wait only if their owner has used up its share and its guaranteed 256 KiB. The
-/// guarantee drops to 16 KiB once memory use exceeds the budget by a quarter. An owner that uses more than a
-/// sixteenth of the budget leaves an eighth free for owners that use at most a sixteenth. A call that holds
-/// memory and needs more memory also waits. Exception: one such call at a time may exceed the budget, by at
-/// most a quarter.
+/// to 16 KiB count toward the budget, but wait only if their owner has used up its share and its guaranteed
+/// 256 KiB. The guarantee drops to 16 KiB once memory use exceeds the budget by a quarter. An owner that uses
+/// more than a sixteenth of the budget leaves an eighth free for owners that use at most a sixteenth. A call
+/// that holds memory and needs more memory also waits. Exception: one such call at a time may exceed the
+/// budget, by at most a quarter.
 ///
 /// Calls that wait for memory over RPC-over-RDMA do not count toward the budget. Two separate limits apply to
 /// these calls: an eighth of the budget for all owners, and 64 KiB for each owner. If a further call must
@@ -140,8 +140,8 @@ impl Account {
         self.fits(SMALL, self.budget.used(), 0)
     }
 
-    /// Returns true if the owner's share has room for more bytes while `used` bytes of the budget are in use.
-    /// An owner that then uses more than `light` bytes leaves memory free for light owners.
+    /// Returns true if the owner's share has room for `bytes` more bytes while `used` bytes of the budget are
+    /// in use. An owner that then uses more than `light` bytes leaves memory free for light owners.
     fn fits(&self, bytes: u64, used: u64, light: u64) -> bool {
         let max = self.budget.max();
         let own = self.used.load(Ordering::SeqCst).saturating_add(bytes);

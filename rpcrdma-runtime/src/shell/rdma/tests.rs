@@ -218,7 +218,7 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unread_replies_of_one_owner_leave_memory_to_others() {
+async fn unread_replies_of_one_owner_leave_memory_for_others() {
     let memory = MemoryBudget::new(192 << 20);
     let serving = serving(&memory, files());
     let unread: Vec<UnreadConnection> = (0..10).map(|_| UnreadConnection::from(1)).collect();
@@ -251,7 +251,7 @@ async fn unread_replies_of_one_owner_leave_memory_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unread_replies_of_many_owners_leave_memory_to_another() {
+async fn unread_replies_of_many_owners_leave_memory_for_another() {
     let memory = MemoryBudget::default();
     let serving = serving(&memory, files());
     let unread: Vec<UnreadConnection> = (1..=10).map(UnreadConnection::from).collect();
@@ -270,7 +270,7 @@ async fn unread_replies_of_many_owners_leave_memory_to_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
+async fn unread_small_replies_of_one_owner_leave_memory_for_others() {
     const CALLS: u32 = 130;
     let memory = MemoryBudget::default();
     let serving = serving(&memory, files());
@@ -387,7 +387,7 @@ async fn calls_are_fetched_when_there_is_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_of_closed_connections_counts_until_it_returns() {
+async fn memory_of_closed_connections_counts_until_it_is_released() {
     let (memory, files) = (MemoryBudget::new(64 << 20), files());
     let serving = serving(&memory, files);
     // Procedure 5 reserves a lot of memory, although its call offers no chunks.

@@ -25,8 +25,8 @@ pub(super) struct CallSlots {
 const COST: usize = 256;
 
 impl CallSlots {
-    /// Creates `max_calls` free slots, at least one. The queue is full once the lengths and fixed costs of
-    /// its calls reach the length of the longest record.
+    /// Creates `max_calls` free slots, at least one. The queue is full once the sum of the lengths and fixed
+    /// costs of its calls reaches the maximum record length.
     pub(super) fn new(max_calls: usize, options: &TcpOptions) -> Self {
         let max_calls = max_calls.clamp(1, Semaphore::MAX_PERMITS);
         CallSlots {

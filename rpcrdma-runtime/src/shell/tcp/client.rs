@@ -27,7 +27,8 @@ use crate::xdr::{BytesMut, Message, Received};
 /// The smallest item that is sent from its own buffer, in octets. Smaller items are copied.
 const MIN_ITEM: usize = 16 << 10;
 
-/// A client of one server over TCP. Clones share its connection, and any number of tasks may call at once.
+/// A client of one server over TCP. Clones share its connection, and any number of tasks may make calls
+/// concurrently.
 ///
 /// The client can call any program. Dropping a call's future abandons the call, and a late reply is
 /// dropped. Dropping the last clone closes the connection.
@@ -103,8 +104,8 @@ impl TcpClient {
         Ok(TcpClient { handle: ClientHandle::new(calls, stats, credential, observer) })
     }
 
-    /// Returns a client on the same connection with a different timeout for each call. The timeout covers the
-    /// whole time until the reply, across reconnections.
+    /// Returns a client on the same connection whose calls have this timeout. The timeout covers the whole
+    /// time until the reply, across reconnections.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         TcpClient { handle: self.handle.with_timeout(timeout) }

@@ -203,7 +203,7 @@ impl Inbound for TcpInbound {
         }
     }
 
-    /// A call without a reply frees its slot at once.
+    /// A call without a reply frees its slot immediately.
     fn reply(&mut self, Ended { key: (slot, memory, call_inline), span, reply, .. }: Ended<Key>) {
         let Some(reply) = reply else { return };
         let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };

@@ -77,8 +77,8 @@ pub struct TcpClientOptions {
     /// How long the client keeps a connection without calls (default 5 minutes). The next call reconnects.
     /// With `None`, or without [`reconnect`](Self::reconnect), an idle connection stays open.
     pub idle: Option<Duration>,
-    /// How the client reconnects, and which calls it retransmits. With `None`, all outstanding and later
-    /// calls fail when the connection ends.
+    /// How the client reconnects, and which calls it retransmits. With `None`, all calls fail once the
+    /// connection has ended.
     pub reconnect: Option<Reconnect>,
     /// The maximum number of queued and outstanding calls (default 65,536). Further calls fail immediately
     /// with [`CallError::TooMany`](super::super::CallError::TooMany).

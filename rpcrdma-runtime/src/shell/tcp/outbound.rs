@@ -86,8 +86,8 @@ impl TcpOutbound {
         }
     }
 
-    /// Returns the next record. A reply that is too long fails its call, because the server would send the
-    /// same reply on the next connection.
+    /// Returns the next record. If a reply is too long, also fails its call, because a retransmission on the
+    /// next connection would get the same reply.
     fn poll_record(
         &mut self,
         requester: &mut TcpRequester,

@@ -28,9 +28,11 @@ pub(super) struct TcpRequester {
     queue: BTreeMap<CallId, Message>,
     calls: Table<Sent>,
     max_silence: Duration,
-    /// Time at which the server last sent something, or at which the connection was made.
+    /// Time at which the server's last record arrived, or at which the connection was made. Backward calls do
+    /// not use this time.
     last_received: Instant,
-    /// Abandoned calls after which the server was silent for too long.
+    /// Calls that were abandoned at least `max_silence` after they were sent, while the server sent nothing.
+    /// The next record clears the set.
     silent: BTreeSet<CallId>,
     events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
@@ -68,8 +70,8 @@ impl TcpRequester {
         self.closing.as_ref()
     }
 
-    /// Queues a call for [`Self::poll_send`]. [`RequesterEvent::Done`] follows unless the call is forgotten.
-    /// Fails if the message is 2 GiB or longer.
+    /// Queues a call for [`Self::poll_send`]. [`RequesterEvent::Done`] follows unless [`Self::forget`]
+    /// abandons the call. Fails if the message is 2 GiB or longer.
     pub(super) fn enqueue(&mut self, call: CallId, message: Message) -> Result<(), TransportError> {
         let bytes = message.unreduced_len();
         record_mark(bytes).ok_or(TransportError::Unsendable(Unsendable::Record(bytes)))?;
@@ -165,8 +167,9 @@ impl SessionRequester for TcpRequester {
         }
     }
 
-    /// Returns true if the call was abandoned after the stall timeout, and the server has sent nothing since
-    /// the call was sent. The server is then presumed dead; TCP alone would detect this much later.
+    /// Returns true if the call was abandoned at least `max_silence` after it was sent, and the server has
+    /// sent nothing since the call was sent. The server is then presumed dead; TCP alone would detect this
+    /// much later.
     fn holds(&self, call: CallId) -> bool {
         self.silent.contains(&call)
     }

@@ -21,7 +21,7 @@ impl Server {
     }
 }
 
-/// Serves programs over TCP alone, in the same way as a [`Server`].
+/// A server like [`Server`], but only for RPC over TCP.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -59,7 +59,8 @@ struct Buffer {
     slot: Option<Slot>,
 }
 
-/// Splits a connection into its two directions. The peer must reach `min_rate` octets per second.
+/// Splits a connection into its two directions. The peer must send records and accept output at `min_rate`
+/// octets per second or more. With 0, any rate is allowed.
 pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> (Incoming, Outgoing) {
     let (reader, writer) = socket.into_split();
     let incoming = Incoming {
@@ -89,7 +90,8 @@ impl Incoming {
         Ok(record)
     }
 
-    /// Returns the maximum length of the next record, once its start is buffered.
+    /// Returns an upper bound on the length of the next record, or `None` until its first record mark is
+    /// buffered.
     pub(super) fn announced(&mut self) -> io::Result<Option<usize>> {
         self.records.announced(&mut self.input).map_err(io::Error::other)
     }
@@ -138,7 +140,7 @@ impl Incoming {
             return self
                 .stall
                 .poll(cx)
-                .map(|()| Err(stalled("a record does not arrive in time (TcpOptions::stall_timeout)")));
+                .map(|()| Err(stalled("a record stalled before its end (TcpOptions::stall_timeout)")));
         };
         self.stall.since = None;
         let count = read?;
@@ -180,7 +182,10 @@ impl Outgoing {
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.try_write()? {
             let Poll::Ready(writable) = self.socket.as_ref().poll_write_ready(cx) else {
-                return self.stall.poll(cx).map(|()| Err(stalled("the peer accepts no output")));
+                return self
+                    .stall
+                    .poll(cx)
+                    .map(|()| Err(stalled("the peer accepts no output (TcpOptions::stall_timeout)")));
             };
             writable?;
         }
@@ -311,7 +316,7 @@ mod tests {
     async fn a_peer_that_sends_too_slowly_is_noticed() {
         let error = "a record arrives too slowly (TcpOptions::min_rate)".to_owned();
         assert_eq!(send_slowly(1000).await, (1, Some(error)));
-        // 69 KiB/s
+        // 760 KiB per 11 s exceed the minimum rate of 64 KiB/s.
         assert_eq!(send_slowly(760 << 10).await, (8, None));
     }
 

@@ -38,7 +38,7 @@ pub const AUTH_SYS_GROUPS_MAX: u32 = 16;
 /// enum auth_flavor {
 ///    AUTH_NONE  = 0,   /* no identity is given */
 ///    AUTH_SYS   = 1,   /* unverified user and group IDs */
-///    AUTH_SHORT = 2,   /* a server's shorthand for an AUTH_SYS */
+///    AUTH_SHORT = 2,   /* a server's shorthand for AUTH_SYS */
 ///    AUTH_DH    = 3,   /* Diffie-Hellman; out of use */
 ///    RPCSEC_GSS = 6    /* GSS-API security, RFC 2203 */
 /// };
@@ -59,7 +59,7 @@ pub enum AuthFlavor {
     /// `AUTH_SYS = 1`
     #[doc(alias = "AUTH_SYS")]
     AuthSys = 1,
-    /// a server's shorthand for an AUTH_SYS
+    /// a server's shorthand for AUTH_SYS
     ///
     /// `AUTH_SHORT = 2`
     #[doc(alias = "AUTH_SHORT")]
@@ -252,7 +252,7 @@ pub enum RejectStat {
 ///    AUTH_BADCRED           = 1,   /* malformed credential */
 ///    AUTH_REJECTEDCRED      = 2,   /* credential not honored */
 ///    AUTH_BADVERF           = 3,   /* malformed verifier */
-///    AUTH_REJECTEDVERF      = 4,   /* verifier stale or repeated */
+///    AUTH_REJECTEDVERF      = 4,   /* verifier stale or replayed */
 ///    AUTH_TOOWEAK           = 5,   /* stronger flavor required */
 ///    AUTH_INVALIDRESP       = 6,   /* wrong verifier in a reply */
 ///    AUTH_FAILED            = 7,   /* some other cause */
@@ -291,7 +291,7 @@ pub enum AuthStat {
     /// `AUTH_BADVERF = 3`
     #[doc(alias = "AUTH_BADVERF")]
     AuthBadverf = 3,
-    /// verifier stale or repeated
+    /// verifier stale or replayed
     ///
     /// `AUTH_REJECTEDVERF = 4`
     #[doc(alias = "AUTH_REJECTEDVERF")]

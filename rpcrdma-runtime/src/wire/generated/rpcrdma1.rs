@@ -8,7 +8,7 @@ use crate::xdr::Xdr;
 ///
 /// ```text
 /// struct xdr_rdma_segment {
-///    unsigned int   handle;      /* names the registration */
+///    unsigned int   handle;      /* identifies the registration */
 ///    unsigned int   length;      /* octets */
 ///    unsigned hyper offset;      /* of the first octet */
 /// };
@@ -17,7 +17,7 @@ use crate::xdr::Xdr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 #[xdr(crate = "crate")]
 pub struct XdrRdmaSegment {
-    /// names the registration
+    /// identifies the registration
     ///
     /// `unsigned int handle`
     pub handle: u32,

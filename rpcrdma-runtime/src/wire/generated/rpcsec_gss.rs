@@ -45,7 +45,7 @@ pub const GSS_S_CONTINUE_NEEDED: u32 = 1;
 ///    RPCSEC_GSS_DATA = 0,          /* a call */
 ///    RPCSEC_GSS_INIT = 1,          /* the first token */
 ///    RPCSEC_GSS_CONTINUE_INIT = 2, /* a further token */
-///    RPCSEC_GSS_DESTROY = 3        /* the end */
+///    RPCSEC_GSS_DESTROY = 3        /* the end of the context */
 /// };
 /// ```
 #[doc(alias = "rpc_gss_proc_t")]
@@ -69,7 +69,7 @@ pub enum RpcGssProcT {
     /// `RPCSEC_GSS_CONTINUE_INIT = 2`
     #[doc(alias = "RPCSEC_GSS_CONTINUE_INIT")]
     ContinueInit = 2,
-    /// the end
+    /// the end of the context
     ///
     /// `RPCSEC_GSS_DESTROY = 3`
     #[doc(alias = "RPCSEC_GSS_DESTROY")]

@@ -1,5 +1,5 @@
-//! MPA markers (RFC 5044 section 4.3): four octets at every 512th octet of a direction, starting with the
-//! first octet after the MPA frame. A marker contains the distance to the start of its FPDU.
+//! MPA markers (RFC 5044 section 4.3). A marker of four octets starts at every 512th octet of a direction;
+//! the first marker directly follows the MPA frame. A marker contains the distance to the start of its FPDU.
 //!
 //! A receiver requests markers in its MPA frame. The markers before and inside an FPDU belong to this FPDU,
 //! and its CRC covers them.

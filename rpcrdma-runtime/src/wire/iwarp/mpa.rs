@@ -15,7 +15,7 @@ pub const MAX_PRIVATE_DATA: u16 = 512;
 pub const MAX_SENT_PRIVATE_DATA: usize = 200;
 /// The highest supported revision (RFC 6581).
 pub const REVISION: u8 = 2;
-/// The value of an IRD or ORD that is not negotiated (RFC 6581 section 9).
+/// The value of an IRD or ORD that is not negotiated automatically (RFC 6581 section 9.1).
 pub const NOT_NEGOTIATED: u16 = 0x3fff;
 
 const REQUEST_KEY: &[u8; KEY_LEN] = b"MPA ID Req Frame";

@@ -22,7 +22,7 @@ const FIXED: usize = 16;
 pub struct Header {
     /// The XID of the call, or of the reply.
     pub xid: u32,
-    /// The credits that the peer requests or grants.
+    /// The credits that the sender requests in a call or grants in a reply.
     pub credits: u32,
     /// The message type and its data.
     pub body: Body,

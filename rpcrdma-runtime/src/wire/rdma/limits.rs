@@ -10,7 +10,7 @@ pub struct MessageLimits {
     /// Maximum number of Write chunks in one message (default 64).
     pub max_write_chunks: usize,
     /// Maximum total size of one call's Read chunks, in bytes (default [`MAX_TRANSFER`], 8 MiB). A `Server`
-    /// raises the default to accept the longest calls of its programs, within half of its memory budget.
+    /// raises the default to accept the longest calls of its programs, up to half of its memory budget.
     pub max_transfer: u64,
     #[doc(hidden)]
     pub non_exhaustive: (),

@@ -1,3 +1,6 @@
+use alloc::format;
+use alloc::string::String;
+
 use thiserror::Error as ThisError;
 
 use super::auth::{AuthStat, Verifier};
@@ -46,7 +49,7 @@ pub enum ReplyError {
     #[error("the server does not provide the program")]
     ProgramUnavailable,
     /// PROG_MISMATCH.
-    #[error("the server supports only versions {low} to {high} of the program")]
+    #[error("the server supports only {} of the program", versions(*low, *high))]
     ProgramMismatch {
         /// The lowest supported version.
         low: u32,
@@ -201,10 +204,14 @@ impl RpcReply {
     }
 }
 
+fn versions(low: u32, high: u32) -> String {
+    if low == high { format!("version {low}") } else { format!("versions {low} to {high}") }
+}
+
 /// Reads the header of the reply to call `xid`, up to the results.
 ///
 /// # Errors
-/// Returns [`ReplyError`] if the message has no results.
+/// Returns [`ReplyError`] if the message is not a successful reply to this call.
 pub fn decode_reply(reader: &mut Reader<'_>, xid: u32) -> Result<(), ReplyError> {
     decode_verified(reader, xid)?.1
 }

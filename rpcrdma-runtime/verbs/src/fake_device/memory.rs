@@ -103,7 +103,8 @@ impl Device {
         region.part(sge.addr, usize::try_from(sge.length).ok()?).filter(|_| allowed)
     }
 
-    /// Finds memory by a key from the peer of a queue pair, if the peer has this access right.
+    /// Finds memory by a key that the peer of this queue pair sent. Returns `None` unless the key permits
+    /// `access` to the whole range.
     pub(super) fn remote(
         &self,
         (pair, domain): (usize, usize),
@@ -133,7 +134,7 @@ impl Device {
             return false;
         }
         let Some(window) = self.windows.get_mut(&binding.window) else { return false };
-        // The peer may still know the last handle, so the new handle must differ.
+        // The peer may still use the last handle, so the new handle must differ.
         let is_new_handle = window.handle_base == binding.key & !0xff && window.last_handle != binding.key;
         if window.domain != domain || window.bound.is_some() || !is_new_handle {
             return false;

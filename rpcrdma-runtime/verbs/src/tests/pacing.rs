@@ -1,4 +1,4 @@
-//! The minimum rate of a server's client ([`VerbsOptions::min_rate`]).
+//! The minimum rate that a server requires of its client ([`VerbsOptions::min_rate`]).
 
 use std::time::Duration;
 

@@ -8,8 +8,8 @@ use super::*;
 fn messages_of_all_sizes_are_sent_in_both_directions() {
     with(Settings::CARD, async |_| {
         let (mut local, mut peer) = connected(&options()).await;
-        // The messages in this order: inline, copied, registered, partly registered, with too many parts for
-        // one request, and empty.
+        // The messages are, in this order: inline, copied, registered, partly registered, with too many parts
+        // for one request, and empty.
         for pieces in
             [vec![20], vec![100, 300], vec![15_000], vec![100, 9000, 200, 5000], vec![3000; 6], vec![]]
         {
@@ -169,7 +169,7 @@ fn a_short_read_on_iwarp_does_not_disclose_data_of_another_connection() {
     });
 }
 
-/// A short read shows the previous content of the buffer.
+/// After a short RDMA Read, the rest of the buffer has its previous content.
 #[test]
 fn a_connection_on_iwarp_reuses_its_own_buffers() {
     with(Settings { iwarp: true, ..PLAIN }, async |device| {

@@ -145,14 +145,15 @@ impl<'a> Lexer<'a, '_> {
         self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
     }
 
-    /// Stores a preprocessor line. The line may define a name that the document uses but does not define.
+    /// Stores a preprocessor line for C. The line may be the origin of a name that the document uses but does
+    /// not define.
     fn store_directive(&mut self, line: &'a str, place: Range<u32>) {
         let (line, before) = (OtherLine::PassThrough(line.trim_end()), self.out.tokens.len());
         self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
     }
 
-    /// Processes a line for C after `%`, including a comment that continues on further lines, with or without
-    /// `%`. A line that has only comments becomes a comment of the document.
+    /// Processes a `%` line, which contains C code. A comment that begins on the line may continue on further
+    /// lines, with or without `%`. A line that has only comments becomes a comment of the document.
     fn pass_through(&mut self, rest: &'a str) {
         let length = self.closed_length(rest, joined_length(rest));
         let line = rest.get(1..length).unwrap_or("").trim();
@@ -218,8 +219,8 @@ impl<'a> Lexer<'a, '_> {
         self.fresh = false;
     }
 
-    /// Returns the number of tokens and the value of an expression at the start of some tokens, if the token
-    /// `before` allows a value. A single token is not an expression.
+    /// Returns the number of tokens and the value of the expression at the start of `tokens`, if a value may
+    /// follow the token `before`. A single token is not an expression.
     fn computed(&self, before: &str, tokens: &[&str]) -> Option<(usize, i128)> {
         if !matches!(before, "[" | "<" | "=" | "case") {
             return None;

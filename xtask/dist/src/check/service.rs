@@ -108,7 +108,8 @@ fn poll<T>(what: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result
 impl Drop for Container {
     fn drop(&mut self) {
         if let Ok(None) = self.0.try_wait() {
-            // The container survives systemd-nspawn, but not its first process.
+            // Killing systemd-nspawn leaves the container running. Killing the container's first process ends
+            // the container.
             if let Some(system) = first_child(self.0.id()) {
                 let _ = signal(system, "KILL");
             }

@@ -13,8 +13,8 @@ use bytes::{BufMut, BytesMut};
 use super::Stream;
 use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ddp, fpdu};
 
-/// The minimum size of missing payload to receive in place. Copying a shorter payload costs less than another
-/// system call.
+/// The minimum number of missing payload octets for which an FPDU is received in place. Copying fewer octets
+/// costs less than another system call.
 const LONG: usize = 8 << 10;
 const HEAD: usize = fpdu::LENGTH_LEN + ddp::TAGGED_LEN;
 /// Maximum size of the pad octets and the CRC.

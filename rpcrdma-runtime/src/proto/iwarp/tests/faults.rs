@@ -251,7 +251,7 @@ fn invalid_local_work_sends_a_terminate() {
     for action in [
         Action::read(Token(1), wrapping),
         Action::Write { token: Token(1), sink: wrapping, data: piece.slice(..16) },
-        // 4 GiB.
+        // This message has 4 GiB, one octet more than the maximum.
         Action::Send { token: Token(1), message: vec![piece; 4096], invalidate: None },
     ] {
         let mut stream = Stream::new(config(Role::Initiator), entropy(1));

@@ -102,7 +102,7 @@ fn most_of_a_long_write_is_received_in_place() {
 }
 
 #[test]
-fn a_receive_buffer_ends_with_its_sink() {
+fn a_placement_buffer_does_not_exceed_its_sink() {
     let (mut receiver, sink, octets) = writes(true, &[SIZE - 20_000]);
     let mut rest = &octets[..];
     while rest.len() > 10_000 {
@@ -144,7 +144,7 @@ fn an_invalidated_sink_lacks_an_incomplete_fpdu() {
 
 #[test]
 fn an_abandoned_sink_drops_an_incomplete_fpdu() {
-    // The first FPDU without payload, with its first payload octets, and the second FPDU.
+    // The octets end after the header of the first FPDU, 4 octets later, or in the second FPDU.
     for arrived in [16, 20, 100_000] {
         let (mut receiver, sink, octets) = writes(true, &[]);
         deliver(&mut receiver, &octets[..arrived], || 30_000);

@@ -25,7 +25,7 @@ pub(super) struct CallState {
 
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// The call is not sent yet. `failed`: a registration failed.
+    /// The call is not sent yet. `failed` is true if a registration failed.
     Registering { inline: Option<Bytes>, failed: bool },
     /// The call was sent and has no reply yet.
     Sent,

@@ -53,7 +53,7 @@ impl From<&CallHeader> for ProcedureId {
 }
 
 impl CallIdentity {
-    /// The number of bytes of a call that the checksum covers.
+    /// The maximum number of bytes of a call that the checksum covers.
     pub const PREFIX: usize = 1024;
 
     /// Returns the identity of a call. Returns `None` for credentials other than AUTH_NONE, AUTH_SYS and

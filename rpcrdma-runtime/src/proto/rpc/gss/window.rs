@@ -19,7 +19,7 @@ impl SequenceWindow {
         SequenceWindow { highest: None, seen: vec![0; words], size }
     }
 
-    /// Marks a number as seen. Returns false for a number that was seen, or that is older than the window. A
+    /// Marks a number as seen. Returns false if the number was already seen or is older than the window. A
     /// number above all earlier numbers moves the window, so the caller must verify the sender first.
     pub fn take(&mut self, number: u32) -> bool {
         let ahead = match self.highest {

@@ -42,9 +42,10 @@ struct Direction {
     splitter: PacketSplitter,
 }
 
-/// Splits the stream into packets. TCP's own segments are unknown here. After the handshake, each packet
-/// therefore contains an FPDU or a part of an FPDU, as RFC 5044 section 5 recommends. Wireshark (4.0) loses
-/// messages if several messages end in one packet.
+/// Splits the stream into packets. TCP's own segments are unknown here, so each packet after the handshake
+/// contains one FPDU or a part of one FPDU. RFC 5044 section 5.1 recommends that segments start with an FPDU.
+/// The section also allows several FPDUs in one segment, but Wireshark (4.0) loses messages if several
+/// messages end in one packet.
 #[derive(Debug, Default)]
 struct PacketSplitter {
     /// Whether the MPA handshake is complete, so that the stream consists of FPDUs.
@@ -58,7 +59,7 @@ struct PacketSplitter {
 }
 
 impl PacketSplitter {
-    /// Switches to FPDUs.
+    /// Starts to split the stream at FPDU boundaries.
     fn begin(&mut self, markers: bool) {
         self.framed = true;
         self.markers = markers.then(Markers::default);
