@@ -139,7 +139,7 @@ fn modes_limit_directory_access() {
         |caller: &NfsCaller| export.list(caller, &closed, (0, NfsVerifier::default()), true, &mut |_| true);
     assert_eq!(list(&bob()).unwrap_err(), NfsError::Acces);
     assert!(list(&alice()).unwrap().eof);
-    // A caller with the handle needs no access to the path: the handle corresponds to a program's open file.
+    // Like a process that has opened the file, a caller with the handle needs no access to the path.
     assert!(export.read(&bob(), &inner, 0, 1).is_ok());
     assert_eq!(export.remove(&alice(), &shared, b"hers").result, Ok(()));
 }

@@ -665,6 +665,7 @@ fn a_server_that_cannot_listen_is_not_ready() {
     let mut command = place.nfs3d(&["--listen", &used.local_addr().unwrap().to_string()]);
     let output = command.env("NOTIFY_SOCKET", place.path("notify")).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("in use"), "{output:?}");
     manager.set_nonblocking(true).unwrap();
     assert_eq!(manager.recv(&mut [0; 256]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }

@@ -1,5 +1,5 @@
-//! The exports of a process share one maximum of cached descriptors. No other test runs in this process,
-//! because its exports would count too.
+//! The exports of a process share one maximum of cached descriptors. This file has only one test, because
+//! the exports of another test in the same process would also count.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -43,9 +43,10 @@ impl Served {
     }
 
     /// Like `open`, but fails if more than `max` files are open. The thread that closes idle files counts a
-    /// file as closed shortly before it closes the file.
+    /// file as closed shortly before it closes the file. The wait is shorter than the time after which files
+    /// are idle.
     fn open_up_to(&self, max: usize) -> usize {
-        let counts = (0..100).map(|turn| {
+        let counts = (0..40).map(|turn| {
             std::thread::sleep(Duration::from_millis(turn));
             self.open()
         });

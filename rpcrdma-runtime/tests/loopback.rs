@@ -77,7 +77,7 @@ async fn sizes_around_every_threshold_round_trip() {
     let traffic = fixture.last();
     assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 1_048_579));
     assert_eq!((traffic.write_chunks, traffic.write_bytes), (1, 1_048_579));
-    // Tries all lengths that are multiples of four, so that in each direction one message has exactly the
+    // Tries lengths in steps of four, the unit of XDR. In each direction, one message then has exactly the
     // threshold size.
     let mut longest = (0, 0);
     for len in (800..1000).step_by(4) {

@@ -88,13 +88,13 @@ pub struct Definition {
 pub enum DefinitionKind {
     /// `const NAME = value;`, or `#define NAME value`.
     Const(ConstDef),
-    /// `typedef declaration;`
+    /// `typedef declaration;`, except a typedef of a body without `*` or length.
     Typedef(Declaration),
-    /// `enum NAME { ... };`
+    /// `enum NAME { ... };`, or `typedef enum { ... } NAME;`
     Enum(Identifier, EnumBody),
-    /// `struct NAME { ... };`
+    /// `struct NAME { ... };`, or `typedef struct { ... } NAME;`
     Struct(Identifier, StructBody),
-    /// `union NAME switch (...) { ... };`
+    /// `union NAME switch (...) { ... };`, or `typedef union switch (...) { ... } NAME;`
     Union(Identifier, Box<UnionBody>),
     /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
     Program(ProgramDef),

@@ -158,8 +158,8 @@ pub(crate) fn compare<'m>(base: &'m Hir, new: &'m Hir) -> Compared<'m> {
     walk.found()
 }
 
-/// Compares each type of the base that is defined in a document before `before` with the new type of the same
-/// name.
+/// Compares types of the base with the new types of the same names. Considers only types of the documents
+/// that precede the document `before`.
 fn compare_before<'m>(base: &'m Hir, new: &'m Hir, before: SourceId) -> Compared<'m> {
     let named = by_name(new);
     let mut walk = Walk::new(base, new, Stop::Never);

@@ -177,7 +177,7 @@ subjects! {
 }
 
 impl Kind {
-    /// Returns the names in the finding that unparsed text may define.
+    /// Returns the undefined names that the finding reports. Text that could not be parsed may define them.
     pub(crate) fn missing(&self) -> Vec<&str> {
         match self {
             Kind::Meaning(MeaningKind::NoType { name } | MeaningKind::NoValue { name }) => vec![&name.name],

@@ -149,7 +149,7 @@ pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification,
 }
 
 /// Returns true for a published RFC with marked XDR: text that cannot be parsed is omitted with a warning.
-/// For an indented RFC, the scanner decides which text to omit.
+/// For an indented RFC, the extraction (`extract/scan.rs`) decides which text to omit.
 fn is_lenient(extract: &Extract) -> bool {
     extract.published && extract.form == Form::Marked
 }
@@ -196,7 +196,7 @@ fn parse_text(extract: &Extract, options: &ParseOptions) -> (Specification, Foun
     specification.hidden = lexed.hidden;
     let mut found = Found::default();
     extract.diagnostics.iter().for_each(|one| found.push(one.clone()));
-    // For an indented document, the scanner already reported the findings of this text.
+    // For an indented document, the extraction has already reported the findings of this text.
     if extract.form != Form::Indented {
         let lenient = is_lenient(extract);
         for one in [lexed.diagnostics, of_grammar] {

@@ -330,7 +330,7 @@ impl Running {
     /// Handles signals and notifies the watchdog until the server must stop. Then drops `stop`.
     async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
-        // At most one reload runs. Signals during a reload cause one more.
+        // At most one reload runs at a time. Any number of signals during a reload cause one more reload.
         let (mut loading, mut is_requested) = (None, false);
         loop {
             if is_requested && loading.is_none() {

@@ -1,8 +1,8 @@
 //! Serves a directory of this machine.
 //!
-//! No call reaches a file outside the directory. The path from the root to a directory is resolved in a
-//! sandbox (cap-std), and names in a directory are single components. A symbolic link as the last component
-//! is never followed. An opened file is compared with its handle before it is used.
+//! No call reaches a file outside the served directory. Paths relative to the served directory are resolved
+//! in a sandbox (cap-std), and each name in a call must be a single path component. A symbolic link as the
+//! last component is never followed. An opened file is compared with its handle before it is used.
 //!
 //! Limitations:
 //! - Only a server that runs as root uses its callers' identities. Files are then accessed with the

@@ -60,7 +60,7 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Returns the defaults for one program, with the inline threshold that its binding recommends.
+    /// Returns the defaults for one program, with the inline threshold that its binding recommends, if any.
     #[must_use]
     pub fn of<P: Binding>() -> Self {
         ClientOptions { config: Config::of::<P>(), ..ClientOptions::default() }
@@ -143,7 +143,7 @@ pub(super) const MAX_BACKWARD_CALLS: usize = 1024;
 
 impl ServerOptions {
     /// Returns the defaults for a server of one program, with the inline threshold that its binding
-    /// recommends.
+    /// recommends, if any.
     #[must_use]
     pub fn of<P: Binding>() -> Self {
         ServerOptions { config: Config::of::<P>(), ..ServerOptions::default() }

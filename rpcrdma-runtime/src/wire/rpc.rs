@@ -12,4 +12,5 @@ pub use auth::{
 pub use call::{CallHeader, CallNumbers, CallRefusal, MessageKind, RPC_VERSION, RpcCall};
 pub use gss::{GssControl, GssCredential, GssService, MAX_HANDLE, MAX_SEQUENCE};
 pub use record::{RecordError, Records, record_mark};
+pub(crate) use reply::versions;
 pub use reply::{Reject, ReplyError, ReplyHeader, RpcReply, decode_reply, decode_verified};

@@ -246,7 +246,7 @@ impl<'de, const MAX: usize> Decode<'de> for SmallOpaque<MAX> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         const { Self::FITS };
         let len = reader.count(u32::try_from(MAX).unwrap_or(u32::MAX))? as usize;
-        // If the stream has at least `MAX` bytes left, copies `MAX` bytes with fixed-length moves.
+        // Copies `MAX` bytes if the stream has that many left, because a copy of constant length is faster.
         let room = reader.peek::<MAX>();
         let bytes = reader.opaque(len)?;
         let data = room.copied().unwrap_or_else(|| {

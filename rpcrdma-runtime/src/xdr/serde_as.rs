@@ -24,10 +24,11 @@
 //! assert!(serde_json::from_str::<Block>(&json.replace("[1,2]", "[1,2,3,4,5]")).is_err());
 //! let error = serde_json::from_str::<Block>(&json.replacen("0,", "", 1)).err().unwrap();
 //! assert!(error.to_string().starts_with("invalid length 63, expected 64 elements"));
+//! let error = serde_json::from_str::<Block>(&json.replacen("0,", "0,0,", 1)).err().unwrap();
+//! assert!(error.to_string().starts_with("invalid length 65, expected 64 elements"));
 //! ```
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
@@ -157,9 +158,9 @@ impl<T, A: Shape<T>, const N: usize> Shape<[T; N]> for Array<A> {
     }
 
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[T; N], D::Error> {
-        let elements = deserializer.deserialize_tuple(N, Elements::<T, A>::new(N))?;
+        let elements = deserializer.deserialize_tuple(N, Elements::<T, A>::exactly(N))?;
         let len = elements.len();
-        elements.try_into().map_err(|_| de::Error::invalid_length(len, &format!("{N} elements").as_str()))
+        elements.try_into().map_err(|_| de::Error::invalid_length(len, &Elements::<T, A>::exactly(N)))
     }
 }
 
@@ -169,7 +170,7 @@ impl<T, A: Shape<T>> Shape<Vec<T>> for Many<A> {
     }
 
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-        deserializer.deserialize_seq(Elements::<T, A>::new(usize::MAX))
+        deserializer.deserialize_seq(Elements::<T, A>::at_most(usize::MAX))
     }
 }
 
@@ -179,7 +180,7 @@ impl<T, A: Shape<T>, const MAX: u32> Shape<Vec<T>> for Bounded<A, MAX> {
     }
 
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-        deserializer.deserialize_seq(Elements::<T, A>::new(usize::try_from(MAX).unwrap_or(usize::MAX)))
+        deserializer.deserialize_seq(Elements::<T, A>::at_most(usize::try_from(MAX).unwrap_or(usize::MAX)))
     }
 }
 
@@ -227,12 +228,18 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
 
 struct Elements<T, A> {
     max: usize,
+    /// True if fewer elements are an error. The caller checks this.
+    is_exact: bool,
     shape: PhantomData<(T, A)>,
 }
 
 impl<T, A> Elements<T, A> {
-    fn new(max: usize) -> Self {
-        Elements { max, shape: PhantomData }
+    fn at_most(max: usize) -> Self {
+        Elements { max, is_exact: false, shape: PhantomData }
+    }
+
+    fn exactly(count: usize) -> Self {
+        Elements { max: count, is_exact: true, shape: PhantomData }
     }
 }
 
@@ -240,7 +247,11 @@ impl<'de, T, A: Shape<T>> Visitor<'de> for Elements<T, A> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&Count(self.max), f)
+        match self.max {
+            usize::MAX => f.write_str("a sequence"),
+            count if self.is_exact => write!(f, "{count} elements"),
+            max => write!(f, "at most {max} elements"),
+        }
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut sequence: S) -> Result<Vec<T>, S::Error> {
@@ -260,25 +271,6 @@ impl<'de, T, A: Shape<T>> Visitor<'de> for Elements<T, A> {
 fn reserved(claimed: Option<usize>, max: usize) -> usize {
     const MOST: usize = 1024;
     claimed.unwrap_or(0).min(max).min(MOST)
-}
-
-/// The maximum number of elements, for error messages.
-struct Count(usize);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == usize::MAX {
-            f.write_str("a sequence")
-        } else {
-            write!(f, "at most {} elements", self.0)
-        }
-    }
-}
-
-impl de::Expected for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 /// Accepts bytes, text or a sequence of numbers, and rejects more than this many bytes.
@@ -310,7 +302,7 @@ impl<'de> Visitor<'de> for BytesVisitor {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, sequence: S) -> Result<Vec<u8>, S::Error> {
-        Elements::<u8, Same>::new(self.0).visit_seq(sequence)
+        Elements::<u8, Same>::at_most(self.0).visit_seq(sequence)
     }
 }
 

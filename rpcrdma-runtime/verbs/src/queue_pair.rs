@@ -124,7 +124,8 @@ impl QueuePair {
         attributes.cap.max_recv_wr = max_receives;
         attributes.cap.max_send_sge = max_sges;
         attributes.cap.max_recv_sge = 1;
-        // Siw corrupts inline messages that invalidate a handle, and iWARP benefits least from inline data.
+        // No inline data on iWARP: siw corrupts inline Sends with Invalidate, and inline data saves less time
+        // on iWARP than on InfiniBand and RoCE.
         let mut max_inline = if device.iwarp { 0 } else { options.inline };
         let requested = attributes.cap;
         let raw = loop {

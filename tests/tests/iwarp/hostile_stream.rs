@@ -163,7 +163,7 @@ fn two_writes(met: &Established) -> Vec<u8> {
 }
 
 fn send_in_write(met: &Established) -> Vec<u8> {
-    let started = tagged(Opcode::Write, false, met.sink.handle, met.sink.offset, &[1; 8]);
+    let started = tagged(Opcode::Write, false, met.sink.handle, met.sink.offset, &[]);
     [started, send(1, b"too early")].concat()
 }
 

@@ -100,8 +100,8 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
             msg(reads(vec![read(20, 4)]), &words(&[XID + 1, 0, 2, 0, 0, 0])),
             ErrChunk,
         ),
-        ("H25 discriminator 2", long(0, &[2, 0, 0]), ErrChunk),
-        ("H25 discriminator 0x80000000", long(0, &[0, 0x8000_0000, 0]), ErrChunk),
+        ("H25 discriminant 2", long(0, &[2, 0, 0]), ErrChunk),
+        ("H25 discriminant 0x80000000", long(0, &[0, 0x8000_0000, 0]), ErrChunk),
         ("H26 truncated list", header(1, 0, &[1, 8, 1, 4, 0, 0, 1, 16]), ErrChunk),
         ("H29 segment count 0xffffffff", long(0, &[0, 1, u32::MAX, 0]), ErrChunk),
         ("H29 reply segment count 0x10000000", long(0, &[0, 0, 1, 0x1000_0000]), ErrChunk),
@@ -124,8 +124,8 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// Returns headers with an entry in each list, truncated at each word or with one list discriminator changed.
-/// Each header has its expected response.
+/// Returns headers with an entry in each list. Each header is truncated at a different word, or has a wrong
+/// discriminant in one list. The expected response follows each header.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };

@@ -20,9 +20,9 @@ Headers count towards the inline threshold. The transport header has 28 bytes, w
 and 20 for a Reply chunk, each of one segment; a call includes the chunks that it offers for its reply. The RPC header has
 40 bytes plus the credential's body in a call, and 24 bytes plus the verifier's body in a reply.
 
-With --message-format json each procedure is an object on a line of standard output: `kind` is `procedure`, then `program`,
-`version`, `procedure`, `number`, and `call` and `reply` with `whole`, `reduced` (a number, a text, or null if unbounded),
-`inline`, `chunks` (null if unbounded), `long` and `unbounded`.")]
+With --message-format json, each procedure is a JSON object on one line of standard output. Its `kind` is `procedure`,
+followed by `program`, `version`, `procedure`, `number`, `call` and `reply`. `call` and `reply` have `whole`, `reduced` (a
+number, a text, or null if unbounded), `inline`, `chunks` (null if unbounded), `long` and `unbounded`.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     inputs: Inputs,

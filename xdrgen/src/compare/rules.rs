@@ -110,8 +110,8 @@ pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judg
     judged(base, new, super::compare(base, new), rules, unread, false)
 }
 
-/// Finds breaches in the types of the base that are defined in documents before `before`. Documents of one
-/// run use each other's names, so members must keep their names.
+/// Finds breaches in the types of the base. Considers only types of the documents that precede the document
+/// `before`. Documents of one run use each other's names, so members must keep their names.
 pub(crate) fn breaches_before(base: &Hir, new: &Hir, before: SourceId) -> Vec<Diagnostic> {
     let compared = super::compare_before(base, new, before);
     judged(base, new, compared, Rules::default(), Unread::default(), true).breaches

@@ -477,7 +477,7 @@ pub(crate) struct Inside {
 }
 
 impl BindingKind {
-    /// Returns the names in the finding that unparsed text may define.
+    /// Returns the undefined names that the finding reports. Text that could not be parsed may define them.
     pub(super) fn missing(&self) -> Vec<&str> {
         match self {
             BindingKind::NoProgram { name }

@@ -140,10 +140,10 @@ kinds! {
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// an impossible bound
     ///
-    /// A bound must cover the largest result. This bound is smaller than the smallest result, or leaves no
-    /// bytes for an eligible item. A void result needs no bound. Counts and positions in an XDR stream have
-    /// 32 bits, so a bound is at most 4294967295. If the types of a result allow more bytes, the reply needs
-    /// a smaller bound.
+    /// A bound must cover the largest result. A bound is impossible if it is smaller than the smallest
+    /// result, leaves no bytes for an eligible item, or belongs to a void result. Counts and positions in an
+    /// XDR stream have 32 bits, so a bound above 4294967295 is impossible too. If the types of a result allow
+    /// more bytes, the reply needs a smaller bound.
     ///
     /// ```toml
     /// [[binding]]

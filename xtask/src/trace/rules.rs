@@ -290,10 +290,10 @@ fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found
         Status::Missing => (false, true),
     };
     if reason.is_some() != needs_reason {
-        say("must have a `reason` if and only if it is not applicable or excepted");
+        say("must have a `reason` if and only if its status is `not applicable` or `excepted`");
     }
     if todo.is_some() != needs_todo {
-        say("must have a `todo` if and only if it is missing");
+        say("must have a `todo` if and only if its status is `missing`");
     }
     entry.why = reason.or(todo);
     entry

@@ -156,8 +156,8 @@ pub(super) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Returns an empty cache. Its maximum size depends on the process's limit of open files and on the
-    /// number of caches.
+    /// Starts the thread that closes idle descriptors, and returns an empty cache. The maximum size of the
+    /// cache depends on the process's limit of open files and on the number of caches.
     ///
     /// # Errors
     /// The thread that closes idle descriptors cannot be started.

@@ -3,8 +3,8 @@
 //! with RWF_NOWAIT). Such a call has no effect.
 //!
 //! These calls still block in rare cases: the first read of an access control list, an access time written
-//! to a journal, and swapped-out pages of a file system in memory. A write waits only briefly for the file
-//! lock.
+//! to a journal, and swapped-out pages of a file system in memory. A write waits at most 100 µs for
+//! the file's lock (`locks.rs`).
 //!
 //! These calls do not switch to another user, because the kernel denies RDMA devices to a thread that has
 //! ever switched.

@@ -2,6 +2,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::proto::work::CloseReason;
+use crate::wire::rpc::versions;
 
 /// The reason why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +14,7 @@ pub enum TransportError {
     #[error("the provider could not register memory (with an RDMA device, check `ulimit -l`)")]
     Registration,
     /// The responder supports only other versions of RPC-over-RDMA (ERR_VERS).
-    #[error("the responder supports only RPC-over-RDMA versions {low} to {high}")]
+    #[error("the responder supports only RPC-over-RDMA {}", versions(*low, *high))]
     Version {
         /// The lowest supported version.
         low: u32,

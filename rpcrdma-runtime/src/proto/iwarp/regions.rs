@@ -28,7 +28,7 @@ struct Region {
     advertised: bool,
     /// The size of a sink if its memory was freed ([`Regions::abandon`]), otherwise 0.
     freed: usize,
-    /// The start of octets that [`Regions::place`] has not confirmed yet.
+    /// The index of the first octet that [`Regions::place`] has not confirmed yet, if any.
     unchecked: Option<usize>,
     /// The number of Read Responses that are not sent completely.
     responses: u32,

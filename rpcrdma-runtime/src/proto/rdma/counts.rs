@@ -56,7 +56,7 @@ counts! {
         /// (R178).
         pub fatal: "ERR_CHUNK for calls that may have ended a connection",
         /// Messages without a reply, for example because the server is stopping or the message is not a call.
-        pub unanswered: "calls without a reply",
+        pub unanswered: "messages without a reply",
     }
 }
 

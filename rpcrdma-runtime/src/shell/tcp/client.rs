@@ -35,9 +35,9 @@ const MIN_ITEM: usize = 16 << 10;
 ///
 /// A connection ends when it is lost or stays idle for too long. By default, the client then reconnects as
 /// soon as it has calls, and retransmits the outstanding calls with the same XIDs. A server without a
-/// duplicate-request cache may execute a retransmitted call twice ([`TcpClient::without_retransmission`]). A
-/// call that times out does not affect other calls, unless the server has been silent for the whole stall
-/// timeout ([`TcpOptions::stall_timeout`]).
+/// duplicate-request cache may execute a retransmitted call twice; to avoid this, use
+/// [`TcpClient::without_retransmission`]. A call that times out does not affect other calls, unless the
+/// server has been silent for the whole stall timeout ([`TcpOptions::stall_timeout`]).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

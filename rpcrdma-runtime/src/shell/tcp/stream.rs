@@ -236,7 +236,8 @@ impl Outgoing {
     }
 }
 
-/// The time limit of a stalled direction. The limit keeps running when a waiting future is dropped.
+/// The time limit of a stalled direction. Dropping a future that waits for this direction does not reset the
+/// limit.
 struct Stall {
     limit: Duration,
     since: Option<Instant>,

@@ -67,7 +67,7 @@ impl Markers {
         (piece, rest)
     }
 
-    /// Advances past octets that precede the next FPDU.
+    /// Advances by a number of octets, for example past a complete FPDU.
     pub fn skip(&mut self, octets: usize) {
         self.pass(octets);
     }

@@ -7,7 +7,8 @@ pub struct Segment {
     pub handle: u32,
     /// Length of the range in bytes.
     pub length: u32,
-    /// Start of the range: an offset or an address. The accessing peer only adds displacements to this value.
+    /// Start of the range: an offset or an address. The accessing peer does not interpret this value: it only
+    /// adds the distance from the start of the range.
     pub offset: u64,
 }
 

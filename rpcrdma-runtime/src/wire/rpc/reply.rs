@@ -66,7 +66,7 @@ pub enum ReplyError {
     #[error("the server failed to run the call")]
     SystemError,
     /// RPC_MISMATCH.
-    #[error("the server supports only RPC versions {low} to {high}")]
+    #[error("the server supports only RPC {}", versions(*low, *high))]
     RpcMismatch {
         /// The lowest supported version.
         low: u32,
@@ -204,7 +204,8 @@ impl RpcReply {
     }
 }
 
-fn versions(low: u32, high: u32) -> String {
+/// Returns a range of versions for a message.
+pub(crate) fn versions(low: u32, high: u32) -> String {
     if low == high { format!("version {low}") } else { format!("versions {low} to {high}") }
 }
 
