@@ -107,11 +107,13 @@ impl DefinitionKind {
     /// typedefs of enums and unions (RFC 4506 section 4.18).
     pub(crate) fn without_typedef_of_body(self) -> Self {
         let DefinitionKind::Typedef(of) = self else { return self };
-        let is_one = of.multiplicity == Multiplicity::One;
+        if of.multiplicity != Multiplicity::One {
+            return DefinitionKind::Typedef(of);
+        }
         match (of.specifier.kind, of.name) {
-            (TypeSpecifierKind::Enum(body), Some(name)) if is_one => DefinitionKind::Enum(name, body),
-            (TypeSpecifierKind::Struct(body), Some(name)) if is_one => DefinitionKind::Struct(name, body),
-            (TypeSpecifierKind::Union(body), Some(name)) if is_one => DefinitionKind::Union(name, body),
+            (TypeSpecifierKind::Enum(body), Some(name)) => DefinitionKind::Enum(name, body),
+            (TypeSpecifierKind::Struct(body), Some(name)) => DefinitionKind::Struct(name, body),
+            (TypeSpecifierKind::Union(body), Some(name)) => DefinitionKind::Union(name, body),
             (kind, name) => {
                 let specifier = TypeSpecifier { kind, span: of.specifier.span };
                 DefinitionKind::Typedef(Declaration { specifier, name, ..of })

@@ -93,7 +93,7 @@ const MISTAKES: &[Mistake] = &[
         file: "src/main.rs",
         right: "Result<GetResult, Reject>",
         wrong: "Result<Pair, Reject>",
-        says: &["src/main.rs:", "error[E0271]", "required by a bound in `Handler::get"],
+        says: &["src/main.rs:", "error[E0271]: expected", "required by a bound in `Handler::get"],
         errors: None,
     },
 ];
@@ -133,6 +133,11 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     cargo::report(&found)
 }
 
+/// Returns the target directory of all packages.
+fn target(root: &Path) -> PathBuf {
+    cargo::target(root).join("walk")
+}
+
 /// Returns the complete environment of a command. Its search path contains only the programs that the walk
 /// installs and [`PROGRAMS`]. Its home directory is new, but the directories of cargo and rustup are shared.
 fn environment(root: &Path, home: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
@@ -142,7 +147,7 @@ fn environment(root: &Path, home: &Path) -> Result<Vec<(&'static str, PathBuf)>,
         ("PATH", path.into()),
         ("HOME", home.to_owned()),
         ("CARGO_INSTALL_ROOT", home.to_owned()),
-        ("CARGO_TARGET_DIR", cargo::target(root).join("walk")),
+        ("CARGO_TARGET_DIR", target(root)),
     ];
     for (name, default) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         let of_user = || env::home_dir().map(|user| user.join(default));
@@ -176,7 +181,7 @@ impl Walk<'_> {
 
     /// Fails if a built program uses a library that is not part of the C runtime.
     fn check_libraries(&self, program: &str) -> Result<(), String> {
-        let path = cargo::target(self.root).join("walk/debug").join(program);
+        let path = target(self.root).join("debug").join(program);
         let output = Command::new("ldd").arg(&path).output().map_err(|error| format!("ldd: {error}"))?;
         match other_library(&String::from_utf8_lossy(&output.stdout)) {
             Some(other) => Err(format!("{program} needs another library: {other}")),
