@@ -214,7 +214,8 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     // KVM may be present but not work, and QEMU detects this too late. Therefore, KVM is used only on
     // request.
     let accelerator = env::var("RPCRDMA_LAB_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".to_owned());
-    qemu.args(["-accel", &accelerator, "-cpu", "max", "-machine", "q35", "-smp", "2"]);
+    // QEMU 7.2 emulates CMPXCHG16B with wrong flags if an interrupt follows, and then the kernel panics.
+    qemu.args(["-accel", &accelerator, "-cpu", "max,-cx16", "-machine", "q35", "-smp", "2"]);
     qemu.args([
         "-m",
         &MEMORY.to_string(),
