@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use crate::peers::is_installed;
+use crate::tools;
 
 /// The arguments for `rpcrdma-dist`; `--help` lists them.
 #[derive(Default, clap::Args)]
@@ -36,7 +36,7 @@ fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root can run programs in another root directory".to_owned());
     }
-    if !is_installed("debootstrap") {
+    if tools::find("debootstrap").is_none() {
         return Some("debootstrap is not installed (package debootstrap)".to_owned());
     }
     let target = format!("{}-unknown-linux-musl", env::consts::ARCH);

@@ -5,6 +5,7 @@ mod book;
 mod cargo;
 mod checks;
 mod child;
+mod clean_root;
 mod cycles;
 mod deny;
 mod dist;

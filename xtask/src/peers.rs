@@ -1,12 +1,13 @@
 //! The tests against other implementations of NFSv3 (`nfs/tests/peers.rs`) and rpcbind
 //! (`tests/tests/rpcbind.rs`), as long jobs.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::{env, fs};
 
 use crate::cargo;
 use crate::filters::{self, Filters};
+use crate::tools;
 
 /// Programs and the Debian packages that contain them.
 type Needs = [(&'static str, &'static str)];
@@ -36,7 +37,7 @@ pub(crate) fn ganesha(root: &Path) -> Result<(), String> {
 }
 
 fn run(root: &Path, name: &str, needs: &Needs, tests: &[Test]) -> Result<(), String> {
-    let missing = COMMON.iter().chain(needs).find(|(program, _)| !is_installed(program));
+    let missing = COMMON.iter().chain(needs).find(|(program, _)| tools::find(program).is_none());
     if let Some((program, package)) = missing {
         not_run::record(name, format_args!("{program} is not installed (package {package})"));
         return Ok(());
@@ -64,9 +65,4 @@ fn run_test(root: &Path, [package, test, function]: &Test) -> Result<(), String>
         Ok(skipped) => Err(format!("a test did not run: {}", skipped.trim_end())),
         Err(_) => Ok(()),
     }
-}
-
-pub(crate) fn is_installed(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

@@ -67,6 +67,12 @@ impl Tool {
     }
 }
 
+/// Finds a program on the search path.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
+}
+
 pub(crate) fn succeed(command: &mut Command, failure: &str) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),

@@ -3,17 +3,14 @@
 //! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
 //! step completes the manifests, and replaces the path of the clone, `../rpcrdma`, with the workspace's path.
 //!
-//! The search path contains only Rust, the linker and the installed programs. The built programs may use only
-//! the shared libraries of the C runtime. The step therefore fails if a guide needs another program or
-//! library. Cargo's directory is shared, so that nothing is downloaded twice.
+//! The step runs in a root directory with only Rust, a C linker and the C runtime. It therefore fails if a
+//! guide needs another program, header or library.
 
-use std::env;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo;
+use crate::{cargo, clean_root};
 
 const README: &str = "README.md";
 const GUIDE: &str = "docs/getting-started.md";
@@ -35,15 +32,6 @@ const QUICK_START: [&str; 5] = [
 
 /// The clone of this repository in README and the guides.
 const CLONE: &str = "../rpcrdma/";
-
-/// The directory with links to [`PROGRAMS`].
-const LINKS: &str = "programs";
-
-/// The programs in the search path. rustc links with `cc`, which needs `ld` on some targets.
-const PROGRAMS: [&str; 7] = ["cargo", "cargo-clippy", "clippy-driver", "rustc", "rustdoc", "cc", "ld"];
-
-/// The shared libraries that Rust programs may use, without their versions.
-const LIBRARIES: [&str; 5] = ["ld-linux", "libc.so", "libgcc_s.so", "libm.so", "linux-vdso"];
 
 /// The part of the guide's build script for the binding.
 const BINDING: &str = ".binding(\"specs/kv.ddp.toml\")";
@@ -116,11 +104,12 @@ const LONG_VALUES: [[&str; 3]; 4] = [
     ["src/bin/tcp.rs", "b\"answer\".to_vec()", "b\"answer\".repeat(2_000_000)"],
 ];
 
-/// Follows README and the guides in a new directory, which is removed afterwards.
+/// Follows README and the guides in a clean root.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
-    let directory = tempfile::Builder::new().prefix("walk").tempdir().map_err(|error| error.to_string())?;
-    let walk = Walk { root, home: directory.path(), environment: environment(root, directory.path())? };
-    walk.link_programs()?;
+    if !clean_root::is_inside() {
+        return clean_root::run(root, "walk");
+    }
+    let walk = Walk { root, home: Path::new(clean_root::HOME), environment: environment(root)? };
     let guide = walk.guide()?;
     walk.readme()?.lint_and_run(&["walk"])?;
     let compile = walk.compile()?;
@@ -133,64 +122,24 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     cargo::report(&found)
 }
 
-/// Returns the target directory of all packages.
-fn target(root: &Path) -> PathBuf {
-    cargo::target(root).join("walk")
-}
-
-/// Returns the complete environment of a command. Its search path contains only the programs that the walk
-/// installs and [`PROGRAMS`]. Its home directory is new, but the directories of cargo and rustup are shared.
-fn environment(root: &Path, home: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
-    let path = env::join_paths([home.join("bin"), home.join(LINKS)]);
-    let path = path.map_err(|error| error.to_string())?;
-    let mut all = vec![
-        ("PATH", path.into()),
-        ("HOME", home.to_owned()),
-        ("CARGO_INSTALL_ROOT", home.to_owned()),
-        ("CARGO_TARGET_DIR", target(root)),
-    ];
-    for (name, default) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
-        let of_user = || env::home_dir().map(|user| user.join(default));
-        all.extend(env::var_os(name).map(PathBuf::from).or_else(of_user).map(|directory| (name, directory)));
-    }
-    Ok(all)
+/// Returns the complete environment of a command.
+fn environment(root: &Path) -> Result<[(&'static str, PathBuf); 5], String> {
+    Ok([
+        ("PATH", clean_root::search_path()?),
+        ("HOME", clean_root::HOME.into()),
+        ("CARGO_INSTALL_ROOT", clean_root::HOME.into()),
+        ("CARGO_TARGET_DIR", cargo::target(root).join("walk")),
+        ("CARGO_HOME", clean_root::cargo_home()?),
+    ])
 }
 
 struct Walk<'r> {
     root: &'r Path,
     home: &'r Path,
-    environment: Vec<(&'static str, PathBuf)>,
+    environment: [(&'static str, PathBuf); 5],
 }
 
 impl Walk<'_> {
-    /// Creates the directory of the search path, with links to [`PROGRAMS`].
-    fn link_programs(&self) -> Result<(), String> {
-        let cargo = env::var_os("CARGO").ok_or("run this as `cargo xtask`")?;
-        let rust = Path::new(&cargo).parent().map(Path::to_owned);
-        let inherited = env::var_os("PATH").unwrap_or_default();
-        let directories: Vec<_> = rust.into_iter().chain(env::split_paths(&inherited)).collect();
-        let links = self.home.join(LINKS);
-        fs::create_dir(&links).map_err(|error| format!("{}: {error}", links.display()))?;
-        for name in PROGRAMS {
-            let found = directories.iter().map(|directory| directory.join(name)).find(|path| path.exists());
-            let program = found.ok_or_else(|| format!("{name} is not installed"))?;
-            symlink(program, links.join(name)).map_err(|error| format!("{name}: {error}"))?;
-        }
-        Ok(())
-    }
-
-    /// Fails if a built program uses a library that is not part of the C runtime.
-    fn check_libraries(&self, program: &str) -> Result<(), String> {
-        let path = target(self.root).join("debug").join(program);
-        let output = Command::new("ldd").arg(&path).output().map_err(|error| format!("ldd: {error}"))?;
-        match other_library(&String::from_utf8_lossy(&output.stdout)) {
-            Some(other) => Err(format!("{program} needs another library: {other}")),
-            None => {
-                output.status.success().then_some(()).ok_or_else(|| format!("{}: ldd failed", path.display()))
-            }
-        }
-    }
-
     fn read(&self, file: &str) -> Result<String, String> {
         Ok(read(&self.root.join(file))?.replace(CLONE, &format!("{}/", self.root.display())))
     }
@@ -291,7 +240,6 @@ impl Package<'_> {
         self.cargo(&["clippy", "--quiet", "--bins", "--", "-D", "warnings"])?;
         for program in programs {
             self.cargo(&["run", "--quiet", "--bin", program])?;
-            self.walk.check_libraries(program)?;
         }
         Ok(())
     }
@@ -361,13 +309,6 @@ fn check_quick_starts(readme: &str, front_page: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the first library in the output of `ldd` that is not one of [`LIBRARIES`].
-fn other_library(ldd: &str) -> Option<&str> {
-    let paths = ldd.lines().filter_map(|line| line.split_whitespace().next());
-    let mut names = paths.map(|path| path.rsplit_once('/').map_or(path, |(_, name)| name));
-    names.find(|name| !LIBRARIES.iter().any(|library| name.starts_with(library)))
-}
-
 /// Returns the first code block in `guide` that contains `mark`.
 fn block<'g>(guide: &'g str, mark: &str) -> Result<&'g str, String> {
     let blocks = guide.split("```").skip(1).step_by(2);
@@ -405,33 +346,5 @@ mod tests {
         assert!(check_quick_starts(&page("a"), &page("b")).unwrap_err().contains("differ"));
         let without_tcp = page("a").replace("(TcpClient::connect(", "");
         assert!(check_quick_starts(&without_tcp, &page("a")).unwrap_err().contains("README.md lacks"));
-    }
-
-    #[test]
-    fn another_library_is_found() {
-        let usual = "\tlinux-vdso.so.1 (0x7ffe)\n\tlibgcc_s.so.1 => /lib/libgcc_s.so.1 (0x7f)\n\
-                     \tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
-        assert_eq!(other_library(usual), None);
-        let other = format!("{usual}\tlibrdmacm.so.1 => /opt/libc.so/librdmacm.so.1 (0x7f)\n");
-        assert_eq!(other_library(&other), Some("librdmacm.so.1"));
-        assert_eq!(other_library("\tlibxlibm.so => not found\n"), Some("libxlibm.so"));
-    }
-
-    #[test]
-    fn commands_inherit_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let (root, home) = (Path::new("/clone"), directory.path());
-        let walk = Walk { root, home, environment: environment(root, home).unwrap() };
-        walk.link_programs().unwrap();
-        assert!(walk.shell(home, "cc --version").is_ok() && walk.shell(home, "cargo --version").is_ok());
-        assert!(walk.shell(home, "env").unwrap_err().contains("cannot run `env`"));
-        let output = walk.command(home, "/usr/bin/env").output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let mut names: Vec<_> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
-        names.sort_unstable();
-        let expected =
-            ["CARGO_HOME", "CARGO_INSTALL_ROOT", "CARGO_TARGET_DIR", "HOME", "PATH", "RUSTUP_HOME"];
-        assert_eq!(names, expected);
-        assert!(text.lines().any(|line| line == format!("HOME={}", home.display())), "{text}");
     }
 }
