@@ -1,10 +1,11 @@
-//! The keywords of XDR, and the detection of lines that begin definitions.
+//! The keywords of XDR, lines that begin definitions, and the comments of preprocessor lines.
 
 /// The keywords with which a definition begins.
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
 
 /// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. Excludes `program`
-/// and `version`: published documents use them as names of fields, where they are unambiguous.
+/// and `version`, which RFC 5531 section 12.3 also reserves: published documents use them as names of
+/// fields, where they are unambiguous.
 const KEYWORDS: [&str; 21] = [
     "void",
     "opaque",
@@ -111,6 +112,12 @@ pub(crate) fn differs_by_one_letter(word: &[u8], keyword: &[u8]) -> bool {
             skip(word) == skip(keyword) || skip(word) == keyword || word == skip(keyword)
         }
     }
+}
+
+/// Returns the part of a preprocessor line that precedes the first comment. A `//` in a string also counts.
+pub(crate) fn before_comment(line: &str) -> &str {
+    let end = [line.find("/*"), line.find("//")].into_iter().flatten().min();
+    end.and_then(|end| line.get(..end)).unwrap_or(line)
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static
     (parsed.documents.remove(0).1.definitions, codes)
 }
 
-/// A hidden field makes users write `..Default::default()`, so that later versions may add fields.
+/// A hidden field makes users write a base such as `..Default::default()`, so that later versions may add
+/// fields.
 #[test]
 fn options_may_have_more_fields_later() {
     let () = ParseOptions::default().non_exhaustive;
@@ -395,6 +396,18 @@ const H = 1;
     assert_eq!(chosen(&["X", "Y"]), ["A", "B", "G", "H"]);
     assert_eq!(chosen(&["Y"]), ["D", "F", "G", "H"]);
     assert_eq!(chosen(&["Z"]), ["E", "F", "H"]);
+}
+
+#[test]
+fn preprocessor_lines_may_end_with_a_comment() {
+    for comment in ["// a note", "/* a note */", "// see linux/*.h"] {
+        let text = format!(
+            "#define N 5 {comment}\n#ifdef X {comment}\nconst A = N;\n#else {comment}\nconst B = N;\n\
+             #endif {comment}\n/* another */\n#if 0 {comment}\nconst C = N;\n#endif\n"
+        );
+        assert_eq!(names(&parse_defining(&text, &[])), ["N", "B"], "{comment}");
+        assert_eq!(names(&parse_defining(&text, &["X"])), ["N", "A"], "{comment}");
+    }
 }
 
 /// As in C, the conditions of branches that cannot be active are not evaluated.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
+use crate::keywords::before_comment;
 use crate::source::{SourceId, Sources, Span, narrow};
 
 /// Warns about conditions that follow the first `#include` and test a name that only an included document
@@ -73,7 +74,7 @@ fn names<'a>(sources: &'a Sources, id: SourceId, words: &'a [&str]) -> impl Iter
         let directive = line.trim_start().trim_start_matches("///").trim_start().strip_prefix('#')?;
         let directive = directive.trim_start();
         let word = directive.split(|c: char| !c.is_ascii_alphabetic()).next()?;
-        let rest = directive.get(word.len()..)?.split("/*").next()?;
+        let rest = before_comment(directive.get(word.len()..)?);
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let found = rest.split(move |c| !is_part(c)).filter(|name| {
             *name != "defined" && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

@@ -7,6 +7,7 @@ use super::expression::{self, Names};
 use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::extract::Map;
 use crate::hash::HashMap;
+use crate::keywords::before_comment;
 
 /// One open `#if`.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ impl Conditions {
     }
 
     fn holds(&mut self, word: &str, argument: &str, place: &Range<u32>) -> bool {
-        let argument = argument.split("/*").next().unwrap_or("").trim();
+        let argument = before_comment(argument).trim();
         match word {
             "ifdef" => self.defined.contains_key(argument),
             "ifndef" => !self.defined.contains_key(argument),

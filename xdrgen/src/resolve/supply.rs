@@ -12,6 +12,7 @@ use super::prelude::{self, Prelude};
 use super::uses::{Defined, Uses};
 use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
 use crate::hash::HashMap;
+use crate::keywords::before_comment;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
@@ -283,6 +284,6 @@ pub(crate) fn object_macro(line: &str) -> Option<(&str, &str)> {
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
     let (name, body) = rest.split_at_checked(end)?;
     let has_no_arguments = body.is_empty() || body.starts_with(char::is_whitespace);
-    let body = body.split("/*").next().unwrap_or("").trim();
+    let body = before_comment(body).trim();
     (!name.is_empty() && has_no_arguments && !body.is_empty()).then_some((name, body))
 }

@@ -6,7 +6,7 @@ use super::Lexer;
 use crate::ast::{Expansion, Hidden, Identifier};
 use crate::diag::PreprocessorKind;
 use crate::extract::Map;
-use crate::keywords::{begins_definition, word};
+use crate::keywords::{before_comment, begins_definition, word};
 use crate::parse::condition::undefined;
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
@@ -22,7 +22,8 @@ const SHOWN: usize = 60;
 const MAX_EXPRESSION: usize = 100;
 
 impl<'a> Lexer<'a, '_> {
-    /// Consumes a `%` line, a preprocessor line or Linux's `pragma`. Returns false for other lines.
+    /// Consumes a `%` line, a preprocessor line or Linux's `pragma`. Returns false for other lines. In an
+    /// inactive branch, also returns false for `pragma`, and for `%` lines except a `%#define` for a header.
     pub(super) fn line_of_another_language(&mut self, rest: &'a str, next: char) -> bool {
         match next {
             '#' => self.directive(rest),
@@ -105,8 +106,12 @@ impl<'a> Lexer<'a, '_> {
     /// a later line.
     fn closed_length(&mut self, rest: &str, length: usize) -> usize {
         let line = rest.get(..length).unwrap_or("");
+        // A `//` comment opens no other comment. In a string, `//` begins no comment.
+        let comment = line.get(before_comment(line).len()..).unwrap_or("");
+        let is_line_comment = comment.starts_with("//") && !line.contains('"');
         let opened = line.rfind("/*").filter(|open| !line.get(*open..).unwrap_or("").contains("*/"));
-        let Some(open) = opened.filter(|_| self.conditions.active() && !self.unclosed) else { return length };
+        let opened = opened.filter(|_| !is_line_comment && self.conditions.active() && !self.unclosed);
+        let Some(open) = opened else { return length };
         match rest.get(open..).and_then(|rest| rest.find("*/")) {
             Some(close) => open + close + 2,
             None => {
@@ -121,7 +126,7 @@ impl<'a> Lexer<'a, '_> {
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };
-        let value = after.split("/*").next().unwrap_or("").trim();
+        let value = before_comment(after).trim();
         let gap = after.len() - after.trim_start().len();
         let computed = || expression::evaluate(value, &self.conditions);
         let written = only_number(value);
