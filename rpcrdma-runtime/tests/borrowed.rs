@@ -157,6 +157,16 @@ fn truncations_and_impossible_counts_are_errors() {
     assert!(matches!(error.kind(), ErrorKind::TooLong { .. }));
 }
 
+/// The number of elements of size zero is limited by the message, but an iteration sees only the bytes of the
+/// array.
+#[test]
+fn elements_of_size_zero_are_found_again() {
+    let mut bytes = xdr::to_bytes(&vec![vec![(); 50]]).unwrap().to_vec();
+    bytes.resize(100, 0);
+    let values = ArrayRef::<'_, Vec<()>>::decode(&mut Reader::from_slice(&bytes)).unwrap();
+    assert_eq!(values.iter().collect::<Vec<_>>(), [vec![(); 50]]);
+}
+
 /// Requirement: R333
 #[test]
 fn bounds_hold_in_both_directions() {

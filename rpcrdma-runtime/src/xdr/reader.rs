@@ -50,9 +50,9 @@ pub struct Reader<'de> {
     items: Items<'de>,
     depth: u32,
     limits: DecodeLimits,
-    /// The maximum number of further elements whose encodings may be empty. A peer can claim such elements
-    /// without sending any bytes.
-    empty: usize,
+    /// The maximum number of further elements whose encodings may be empty, or `None` for no limit. A peer
+    /// can claim such elements without sending any bytes.
+    empty: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl<'de> Reader<'de> {
             items: Items::None,
             depth: 0,
             limits: DecodeLimits::default(),
-            empty: bytes.len(),
+            empty: Some(bytes.len()),
         }
     }
 
@@ -117,8 +117,8 @@ impl<'de> Reader<'de> {
 
     /// Disables the limit on zero-size elements. Call this for bytes that were decoded before, because their
     /// elements are already counted.
-    pub(super) fn read_before(mut self) -> Self {
-        self.empty = usize::MAX;
+    pub(crate) fn read_before(mut self) -> Self {
+        self.empty = None;
         self
     }
 
@@ -172,17 +172,17 @@ impl<'de> Reader<'de> {
         self.rest.first_chunk()
     }
 
-    /// Counts elements that may have size zero. Their total number in a message is limited to the number of
-    /// bytes in the message, because a short message could otherwise cause long iterations.
+    /// Counts elements that may have size zero. A count is limited to the number of remaining bytes, and the
+    /// sum of all counts to the number of bytes in the message. A short message could otherwise cause long
+    /// iterations.
     pub(super) fn claim_empty(&mut self, count: u32) -> Result<(), Error> {
-        let room = self.empty.min(self.rest.len());
-        match self.empty.checked_sub(count as usize) {
-            Some(left) if count as usize <= room => {
-                self.empty = left;
-                Ok(())
-            }
-            _ => Err(self.error(ErrorKind::TooLong { len: u64::from(count), max: room as u64 })),
+        let Some(left) = self.empty else { return Ok(()) };
+        let max = left.min(self.rest.len());
+        if count as usize > max {
+            return Err(self.error(ErrorKind::TooLong { len: u64::from(count), max: max as u64 }));
         }
+        self.empty = Some(left.saturating_sub(count as usize));
+        Ok(())
     }
 
     /// Reads the next `N` bytes.
@@ -463,7 +463,9 @@ impl<'de> Reader<'de> {
         let unused = match &self.items {
             Items::None | Items::Copied(_) => None,
             Items::Positioned(items) => items.first().map(|item| u64::from(item.position)),
-            Items::InOrder { next, rest } => rest.iter().any(|item| !item.data.is_empty()).then_some(*next),
+            Items::InOrder { next, rest } => {
+                (*next..).zip(*rest).find(|(_, item)| !item.data.is_empty()).map(|(index, _)| index)
+            }
         };
         match unused {
             Some(position) => Err(self.error(ErrorKind::ItemUnused { position })),

@@ -145,6 +145,8 @@ fn write_chunks_are_used_in_order() {
     // A chunk with data must have an item.
     let extra = vec![chunk(&[1; 5], 1), chunk(b"xyz", 1), chunk(b"more", 1)];
     assert_eq!(kind(in_order(&value, extra, &[false, false])), ErrorKind::ItemUnused { position: 2 });
+    let extra = vec![chunk(&[1; 5], 1), chunk(b"xyz", 1), chunk(&[], 1), chunk(b"more", 1)];
+    assert_eq!(kind(in_order(&value, extra, &[false, false])), ErrorKind::ItemUnused { position: 3 });
 }
 
 #[derive(Clone, Debug, PartialEq, Xdr)]

@@ -122,7 +122,7 @@ impl<Q: BorrowedProcedure> BorrowedReply<Q> {
     /// # Errors
     /// Never fails if the decoding of the type is deterministic: the bytes were already decoded on arrival.
     pub fn get(&self) -> Result<Q::Res<'_>, Error> {
-        Q::Res::decode(&mut Reader::from_bytes(&self.bytes).with_limits(self.limits))
+        Q::Res::decode(&mut Reader::from_bytes(&self.bytes).with_limits(self.limits).read_before())
     }
 
     /// Returns the encoded result.
