@@ -133,7 +133,13 @@ async fn a_call_beyond_half_of_the_memory_budget_fails_with_details() {
     let over_tcp = TcpClient::connect_with(addresses[1], once).await.unwrap();
     assert!(turn(&over_rdma, &fits).await.unwrap());
     assert!(turn(&over_tcp, &fits).await.unwrap());
-    for error in [turn(&over_rdma, &too_long).await, turn(&over_tcp, &too_long).await] {
+    let reconnecting = TcpClient::connect(addresses[1]).await.unwrap();
+    let errors = [
+        turn(&over_rdma, &too_long).await,
+        turn(&over_tcp, &too_long).await,
+        turn(&reconnecting, &too_long).await,
+    ];
+    for error in errors {
         let error = error.unwrap_err();
         assert!(
             matches!(&error, CallError::TooLong { target, bytes: 12_582_000.., .. } if is_turn(target)),

@@ -81,15 +81,18 @@ mod tests {
 
     #[test]
     fn addresses_are_text() {
-        let v6 = Ipv6Addr::LOCALHOST;
-        assert_eq!("host:1".to_address(), "host:1");
-        assert_eq!(("host", 7800).to_address(), "host:7800");
-        assert_eq!((Ipv4Addr::LOCALHOST, 1).to_address(), "127.0.0.1:1");
-        for address in [(v6, 1).to_address(), ("::1", 1).to_address(), SocketAddr::from((v6, 1)).to_address()]
-        {
-            assert_eq!(address, "[::1]:1");
-        }
-        let both = [SocketAddr::from((v6, 1)), SocketAddr::from((Ipv4Addr::LOCALHOST, 2))];
-        assert_eq!([both.to_address(), both[..].to_address()], ["[::1]:1,127.0.0.1:2"; 2]);
+        let [v4, v6] =
+            [SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), SocketAddr::from((Ipv6Addr::LOCALHOST, 1))];
+        assert_eq!([("host", 1).to_address(), ("host".to_owned(), 1).to_address()], ["host:1"; 2]);
+        assert_eq!(["host:1".to_address(), "host:1".to_owned().to_address()], ["host:1"; 2]);
+        let of_v4 = (Ipv4Addr::LOCALHOST, 1);
+        let socket = SocketAddrV4::new(of_v4.0, 1);
+        assert_eq!([v4.to_address(), of_v4.to_address(), socket.to_address()], ["127.0.0.1:1"; 3]);
+        let of_v6 = (Ipv6Addr::LOCALHOST, 1);
+        let socket = SocketAddrV6::new(of_v6.0, 1, 0, 0);
+        assert_eq!([v6.to_address(), of_v6.to_address(), socket.to_address()], ["[::1]:1"; 3]);
+        assert_eq!([(v6.ip(), 1).to_address(), ("::1", 1).to_address()], ["[::1]:1"; 2]);
+        let both = [v6, v4];
+        assert_eq!([both.to_address(), both[..].to_address()], ["[::1]:1,127.0.0.1:1"; 2]);
     }
 }

@@ -339,6 +339,7 @@ impl<O: Outbound> State<O> {
         }
         self.stats.session(self.session.counts());
         let Some(requester) = self.session.requester() else {
+            self.stats.granted(0);
             self.counted = (now, CreditCounts::default());
             return;
         };
@@ -372,8 +373,8 @@ impl<O: Outbound> State<O> {
     }
 }
 
-/// The task of a client. The task ends with the session. The task runs external code only while it does not
-/// hold the lock: connectors, wakers and handlers may call this client.
+/// The task of a client. The task ends with the session. The task runs connectors, wakers and handlers only
+/// while it does not hold the lock, because they may call this client.
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,

@@ -107,7 +107,8 @@ impl TcpInbound {
             }
             if (!self.open || self.draining) && self.slots.is_idle() {
                 self.outgoing.finish().await?;
-                return Ok(Event::Closed(CloseReason::Peer));
+                let reason = if self.open { CloseReason::Local } else { CloseReason::Peer };
+                return Ok(Event::Closed(reason));
             }
             let may_read = self.may_read();
             let wanted = if may_read { self.wanted()? } else { None };
