@@ -677,7 +677,7 @@ fn a_reload_that_blocks_delays_neither_the_watchdog_nor_the_end() {
     let place = Place::new(&["a"]);
     let (daemon, manager) = start_as_service(&place, "100000", &place.path("notify"));
     assert_eq!(report(&manager), "READY=1");
-    // Opening a FIFO blocks until another process opens it.
+    // Opening a FIFO for reading blocks until another process opens the FIFO for writing.
     let config = place.path("nfs3d.toml");
     fs::remove_file(&config).unwrap();
     mknodat(CWD, &config, FileType::Fifo, Mode::RUSR, 0).unwrap();
@@ -720,7 +720,8 @@ fn passed_sockets_replace_the_addresses() {
     let direct = place.nfs3d(&[]);
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(direct.get_program()).args(direct.get_args());
-    command.env("XDG_STATE_HOME", place.0.path());
+    let manager = service_manager(&place.path("notify"));
+    command.env("XDG_STATE_HOME", place.0.path()).env("NOTIFY_SOCKET", place.path("notify"));
     // The shell passes the descriptors with the numbers that systemd uses.
     command.stdin(OwnedFd::from(rdma)).stderr(OwnedFd::from(tcp));
     let daemon = Daemon::spawn(command);
@@ -730,7 +731,8 @@ fn passed_sockets_replace_the_addresses() {
         let got = nfs3(&["cat", &format!("{}/file", daemon.url(scheme))]);
         assert_eq!(text(&got.stdout), "content", "{got:?}");
     }
-    daemon.stop();
+    assert_eq!(report(&manager), "READY=1");
+    stops(daemon, &manager);
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let direct = place.nfs3d(&["--provider", "verbs"]);
     let script = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";

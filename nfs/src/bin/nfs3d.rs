@@ -116,7 +116,7 @@ struct Listening {
 }
 
 impl Listening {
-    /// Binds the addresses, or uses the sockets passed by systemd. `files` is the process's limit of open
+    /// Binds the addresses, or uses the sockets passed by systemd. `files` is the process's limit on open
     /// files, which bounds the number of connections.
     async fn at(arguments: &Nfs3dArguments, files: usize) -> anyhow::Result<Self> {
         let sockets = Sockets::passed()?;
@@ -186,7 +186,7 @@ fn connection_limits(files: usize, provider: Provider, defaults: &ServerOptions)
     (connections, (connections / 4).clamp(1, defaults.max_connections_per_address))
 }
 
-/// Tries to raise the soft limit of open files to the hard limit. Returns the resulting soft limit.
+/// Tries to raise the soft limit on open files to the hard limit. Returns the resulting soft limit.
 fn raise_file_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -248,14 +248,16 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     systemd::notify(&[NotifyState::Ready]);
     tokio::spawn(running.handle_signals(signals, stop));
     let ran = listening.server.peers(peers).services(services).run(stopped(&mut stopping)).await;
+    let mut removed = Ok(());
     for registration in registered {
-        registration.remove().await?;
+        removed = removed.and(registration.remove().await);
     }
     ran?;
     if prints_stats {
         announce(stats.snapshot());
     }
     announce("stopped");
+    removed?;
     Ok(())
 }
 
@@ -304,8 +306,8 @@ struct Source {
 type Loaded = anyhow::Result<(Vec<Directory>, Nfs3dArguments)>;
 
 impl Source {
-    /// Reads the configuration again, and opens the directories that `before` does not contain. Blocks while
-    /// a file system blocks.
+    /// Reads the configuration again, and opens the directories that cannot be reused from `before`. Blocks
+    /// while a file system does not respond.
     fn load(&self, before: &[Directory]) -> Loaded {
         let config = Nfs3dConfig::read(&self.line)?;
         let directories = exports::open(&config.exports, self.key.as_ref(), before)?;
@@ -330,7 +332,7 @@ impl Running {
     /// Handles signals and notifies the watchdog until the server must stop. Then drops `stop`.
     async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
-        // At most one reload runs at a time. Any number of signals during a reload cause one more reload.
+        // At most one reload runs at a time. If signals arrive during a reload, one more reload follows.
         let (mut loading, mut is_requested) = (None, false);
         loop {
             if is_requested && loading.is_none() {
@@ -417,7 +419,7 @@ impl Running {
 /// be found, read or created, logs a warning and returns `None`.
 ///
 /// # Errors
-/// Fails if the requested file cannot be read or created.
+/// Fails if the requested file cannot be read or created, or contains no valid key.
 fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
     if let Some(path) = requested {
         return Ok(Some(HandleKey::load_or_create(path).with_context(|| path.display().to_string())?));

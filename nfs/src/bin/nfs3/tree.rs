@@ -77,6 +77,8 @@ impl Transfers {
         Transfers { running: JoinSet::new(), max }
     }
 
+    /// Starts a copy. If `max` copies are running, first waits for one of them to end.
+    ///
     /// # Errors
     /// The error of an earlier copy.
     async fn start(
@@ -172,8 +174,8 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     }
     let sum = fetch(&remote, &file, &to, true, None, plan.report).await?;
     let Nfstime3 { seconds, nseconds } = file.attributes.mtime;
-    // A hostile server may send a billion nanoseconds or more. Some of these values, such as `UTIME_OMIT`,
-    // have a special meaning in utimensat(2), so `Duration` carries them into the seconds.
+    // A hostile server may send a billion nanoseconds or more. utimensat(2) gives some of these values, such
+    // as `UTIME_OMIT`, a special meaning. `Duration::new` converts the excess to seconds.
     let time = Duration::new(seconds.into(), nseconds);
     let last_modification =
         Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().cast_signed().into() };
@@ -261,7 +263,7 @@ fn warn_skipped(what: &str, why: &str) {
 }
 
 /// Copies a tree into the URL's directory, or with `inside`, only the tree's contents. If that directory does
-/// not exist, copies the tree under the URL's name.
+/// not exist, copies the tree to the URL's path.
 pub(crate) async fn put(
     from: &Path,
     url: &Url,
@@ -278,6 +280,7 @@ pub(crate) async fn put(
             let name = full_path.file_name().with_context(|| from.display().to_string())?;
             vec![(from.to_owned(), (dir, Bytes::copy_from_slice(name.as_bytes())))]
         }
+        Err(error) if !error.is_missing() => return Err(error.into()),
         _ => vec![(from.to_owned(), parent(&remote, url).await?)],
     };
     let mut transfers = Transfers::new(plan.tree.transfers);
@@ -322,7 +325,7 @@ pub(crate) async fn put(
     must_be_complete(from.as_os_str().as_bytes(), own)
 }
 
-/// A local file, and its parent directory and name on the server.
+/// A local file or directory, and its parent directory and name on the server.
 type Pending = (PathBuf, (RemoteFile, Bytes));
 
 fn children(here: &Path, dir: &RemoteFile) -> anyhow::Result<Vec<Pending>> {
