@@ -72,7 +72,7 @@ pub(crate) fn measure() {
         "  the server's resident memory: {each:.1} KiB per connection of {MEASURED} (goal: below {GOAL_KIB})"
     );
     // Reserve descriptors for everything except the clients.
-    let crowd = CROWD.min(descriptors.saturating_sub(100));
+    let crowd = CROWD.min(descriptors.saturating_sub(100)).max(clients.len());
     let more = crowd - clients.len();
     clients.extend(runtime.block_on(connect(address, more)));
     let start = Instant::now();
@@ -103,7 +103,7 @@ fn resident_kib(process: &Child) -> f64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Raises the limit of open files to the allowed maximum and returns it.
+/// Raises the limit on open files to the allowed maximum and returns it.
 fn raise_descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();

@@ -59,7 +59,8 @@ pub struct Trace {
 pub struct CapturedConnection {
     /// The connection's number in the capture, counted from 1.
     pub number: usize,
-    /// The initiator.
+    /// The initiator. If the first captured packet is neither SYN nor SYN-ACK, the peer with the higher port
+    /// counts as the initiator.
     pub client: SocketAddr,
     /// The responder.
     pub server: SocketAddr,
@@ -218,7 +219,7 @@ impl Reading {
         }
         if self.rejected > 0 {
             remarks.push(format!(
-                "{} packets were omitted: they belong to TCP connections beyond the first {CONNECTIONS_MAX}",
+                "{} packets were omitted: their TCP connections exceed the limit of {CONNECTIONS_MAX}",
                 self.rejected
             ));
         }
@@ -269,9 +270,12 @@ impl Tracked {
 
     fn finish(mut self) -> CapturedConnection {
         let time = self.connection.end;
-        self.connection.is_iwarp = self.connection.conversation.is_certain;
         for peer in [Peer::Client, Peer::Server] {
             self.feed(peer, |direction, emit| direction.finish(time, emit));
+        }
+        // The remaining bytes of both peers may contain the first message.
+        self.connection.is_iwarp = self.connection.conversation.is_certain;
+        for peer in [Peer::Client, Peer::Server] {
             let PeerState { direction, decoder, .. } = self.state(peer);
             let (lost, retransmitted, cut) = (direction.lost, direction.retransmitted, decoder.is_cut());
             let connection = &mut self.connection;

@@ -1,6 +1,6 @@
 //! Summarizes repeated calls in one row.
 
-use super::call::Call;
+use super::call::{Call, Status};
 use super::summary::millis;
 
 /// The minimum number of similar calls to fold.
@@ -22,7 +22,8 @@ impl<'a> Repeated<'a> {
     /// Returns true if one row can represent both calls.
     pub(super) fn is_alike(a: &Call, b: &Call) -> bool {
         let shape = |call: &Call| (call.by, call.procedure, call.long, call.lists.writes.len());
-        let has_succeeded = |call: &Call| call.reply.is_some() && !call.has_failed();
+        let has_succeeded =
+            |call: &Call| call.reply.as_ref().is_some_and(|reply| reply.status == Status::Success);
         a.procedure.is_some() && shape(a) == shape(b) && has_succeeded(a) && has_succeeded(b)
     }
 
