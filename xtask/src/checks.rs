@@ -158,7 +158,7 @@ const OURS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
     ("rpcrdma-derive", &[]),
-    // The runtime uses the simulator only in its tests, and the generated crate only in an example.
+    // The runtime uses `rpcrdma-sim` only in its tests, and `rpcrdma-conf` only in its front page's example.
     ("rpcrdma-runtime", &["rpcrdma-derive", "rpcrdma-sim", "rpcrdma-conf"]),
     ("rpcrdma-sim", &["rpcrdma-runtime", "rpcrdma-derive"]),
     (VERBS, &["rpcrdma-runtime", "rpcrdma-derive", "rpcrdma-verbs-packages"]),
@@ -172,7 +172,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-verbs-packages", &[]),
 ];
 
-/// Like `OURS`, for packages with tests that may depend on further members.
+/// Like `OURS`, for packages whose tests may depend on further members.
 const PRODUCTS: &[(&str, &[&str])] = &[
     (
         "rpcrdma-nfs",
@@ -231,7 +231,7 @@ fn dependencies(root: &Path) -> Result<(), String> {
         .collect();
     if majors.len() > 1 {
         let majors = majors.into_iter().collect::<Vec<_>>().join(" and ");
-        found.push(format!("syn {majors} are in use: `cargo tree --invert syn@2` shows the users"));
+        found.push(format!("more than one major version of syn ({majors}): see `cargo tree --invert syn@2`"));
     }
     cargo::report(&found)
 }

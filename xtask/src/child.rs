@@ -24,18 +24,20 @@ pub(crate) enum End {
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs a command in a new process group. `each_line` receives standard output and standard error as one
-/// stream, one complete line at a time. After the time limit, the entire group is killed.
+/// stream, one complete line at a time. After the time limit, the entire group receives SIGTERM, and SIGKILL
+/// after [`GRACE`]. If the output is still open [`LINGER`] after the command has exited, the group is killed.
 pub(crate) fn run(
     mut command: Command,
     limit: Duration,
     mut each_line: impl FnMut(&str),
 ) -> Result<End, String> {
     let began = Instant::now();
-    let failed = |error: io::Error| format!("cannot run `{}`: {error}", command.get_program().display());
+    let program = command.get_program().display().to_string();
+    let failed = |error: io::Error| format!("cannot run `{program}`: {error}");
     let (reader, writer) = io::pipe().map_err(failed)?;
     let errors = writer.try_clone().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0);
-    let mut child = command.spawn().map_err(|error| format!("cannot run the command: {error}"))?;
+    let mut child = command.spawn().map_err(failed)?;
     // `command` owns the write end of the pipe. The reader reaches the end of the output only after every
     // copy of the write end is closed.
     drop(command);
@@ -61,7 +63,8 @@ pub(crate) fn run(
     ended.map(|(end, _)| end).ok_or_else(|| "the command has no outcome".to_owned())
 }
 
-/// Returns the outcome of the child, or `None` while the child runs. After the time limit, kills the group.
+/// Returns the outcome of the child, or `None` while the child runs. After the time limit, ends the group and
+/// returns `TimedOut`.
 fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> Result<Option<End>, String> {
     if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
         return Ok(Some(if status.success() { End::Succeeded } else { End::Failed(status.code()) }));

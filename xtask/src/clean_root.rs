@@ -1,5 +1,6 @@
-//! A root directory with only Rust, a C linker and the C runtime. A step that runs in this root cannot use
-//! other programs, headers or libraries of this machine.
+//! A root directory with Rust, a C linker, the C runtime and their shared libraries. `/dev`, `/etc`, `/proc`,
+//! the Rust toolchain, the workspace, its target directory and cargo's directory are mounted there. Other
+//! programs, headers and libraries of this machine are absent.
 
 use std::env;
 use std::fs;
@@ -8,16 +9,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{cargo, tools};
+use crate::cargo;
 
-/// The environment variable that is set for a step in the root.
-const INSIDE: &str = "RPCRDMA_CLEAN_ROOT";
-
-/// The home directory in the root, which is empty.
-pub(crate) const HOME: &str = "/home";
+/// The home directory in the root. It contains only what the step creates.
+pub(crate) const HOME: &str = "/new-user";
 
 /// This program in the root.
-const XTASK: &str = "/xtask";
+const XTASK: &str = "/rpcrdma-xtask";
 
 /// The directories of the linker.
 const SEARCH_PATH: [&str; 2] = ["/usr/bin", "/bin"];
@@ -25,8 +23,8 @@ const SEARCH_PATH: [&str; 2] = ["/usr/bin", "/bin"];
 /// The linker's programs. rustc links with `cc`, which runs the other programs.
 const PROGRAMS: [&str; 2] = ["cc", "ld"];
 
-/// The files of the C runtime that may be linked to a Rust program, and the plug-in of `ld`.
-const RUNTIME: [&str; 22] = [
+/// The files of the C runtime that rustc may link. Some exist only with old versions of glibc.
+const RUNTIME: [&str; 25] = [
     "crt1.o",
     "Scrt1.o",
     "crti.o",
@@ -39,6 +37,7 @@ const RUNTIME: [&str; 22] = [
     "libc.so.6",
     "libc_nonshared.a",
     "libdl.a",
+    "libdl.so",
     "libgcc.a",
     "libgcc_s.so",
     "libgcc_s.so.1",
@@ -46,54 +45,77 @@ const RUNTIME: [&str; 22] = [
     "libm.so.6",
     "libmvec.so.1",
     "libpthread.a",
+    "libpthread.so",
     "librt.a",
+    "librt.so",
     "libutil.a",
-    "liblto_plugin.so",
+    "libutil.so",
 ];
 
-/// Mounts directories at the same paths in the root, and runs a command there. The arguments are the root,
-/// the directories, `--` and the command.
-const ENTER: &str = r#"root=$1; shift
+/// Mounts directories at the same paths in the root, hides one directory, and runs a command there. The
+/// arguments are the root, the hidden directory, the directories to mount, `--` and the command.
+const ENTER: &str = r#"root=$1 hidden=$2; shift 2
 while [ "$1" != -- ]; do mount --rbind "$1" "$root$1" || exit; shift; done
-shift; exec chroot "$root" "$@""#;
+[ ! -d "$root$hidden" ] || mount -t tmpfs none "$root$hidden" || exit
+shift; exec unshare --root="$root" -- "$@""#;
 
 /// Returns true if this process runs in the root.
 pub(crate) fn is_inside() -> bool {
-    env::var_os(INSIDE).is_some()
+    Path::new(XTASK).exists()
 }
 
-/// Returns the search path in the root: installed programs, Rust, and the linker.
+/// Returns the search path in the root: programs that the step installs, Rust, and the linker.
 pub(crate) fn search_path() -> Result<PathBuf, String> {
     let own = [Path::new(HOME).join("bin"), rust()?.join("bin")];
     let path = env::join_paths(own.into_iter().chain(SEARCH_PATH.map(PathBuf::from)));
     path.map(PathBuf::from).map_err(|error| error.to_string())
 }
 
-/// Runs a step of the gate in a new root, which is removed afterwards. The workspace, Rust and cargo's
-/// downloads have the same paths there. If this is impossible here, records the step as not run.
+/// Runs a step of the gate in a new root, which is removed afterwards. If this is impossible here, records
+/// the step as not run.
 pub(crate) fn run(workspace: &Path, step: &str) -> Result<(), String> {
-    if rust()? == Path::new("/usr") {
-        not_run::record(step, "needs a Rust toolchain outside /usr, for example from rustup");
-        return Ok(());
-    }
-    let user: &[&str] = if rustix::process::geteuid().is_root() { &[] } else { &["--map-root-user"] };
-    let unshare = || {
-        let mut command = Command::new("unshare");
-        command.arg("--mount").args(user);
-        command
-    };
-    let check = unshare().arg("true").stderr(Stdio::null()).status();
-    if !check.is_ok_and(|status| status.success()) {
-        not_run::record(step, "needs `unshare` (package util-linux), and the right to create mounts");
+    if let Some(why) = missing()? {
+        not_run::record(step, why);
         return Ok(());
     }
     let root = tempfile::Builder::new().prefix("clean-root").tempdir().map_err(|error| error.to_string())?;
-    let shared = shared(workspace)?;
-    fill(root.path(), &shared)?;
+    let mounts = mounts(workspace)?;
+    fill(root.path(), &mounts)?;
+    cargo::succeed(enter(root.path(), &mounts, &[XTASK, "step", step])?, &["xtask", "step", step])
+}
+
+/// Returns what is missing here to create and enter a root.
+fn missing() -> Result<Option<&'static str>, String> {
+    if rust()?.join("include").exists() {
+        return Ok(Some("needs Rust in a directory of its own, for example from rustup"));
+    }
+    if PROGRAMS.iter().any(|program| find(program).is_none()) {
+        return Ok(Some("needs `cc` and `ld` in /usr/bin (package gcc)"));
+    }
+    let probe = "mount -t tmpfs none /tmp && exec unshare --root=/ -- true";
+    let check = unshare().args(["sh", "-c", probe]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let can_mount = check.is_ok_and(|status| status.success());
+    Ok((!can_mount).then_some("needs `unshare --root` (util-linux), `mount`, and the right to create mounts"))
+}
+
+/// Returns a command that runs its arguments with its own mounts.
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.arg("--mount");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    command
+}
+
+/// Returns a command that runs `program` in the root.
+fn enter(root: &Path, mounts: &[PathBuf], program: &[&str]) -> Result<Command, String> {
     let mut command = unshare();
-    command.args(["sh", "-c", ENTER, "sh"]).arg(root.path()).args(&shared).arg("--");
-    command.args([XTASK, "step", step]).env(INSIDE, "1");
-    cargo::succeed(command, &["xtask", "step", step])
+    let cargo_home = cargo_home()?;
+    // Other programs that cargo has installed must not be visible.
+    command.args(["sh", "-c", ENTER, "sh"]).arg(root).arg(cargo_home.join("bin"));
+    command.args(mounts).arg("--").args(program).env("CARGO_HOME", cargo_home);
+    Ok(command)
 }
 
 /// Returns the directory of the Rust toolchain.
@@ -103,27 +125,24 @@ fn rust() -> Result<PathBuf, String> {
     toolchain.map(Path::to_owned).ok_or_else(|| "CARGO is not an absolute path".to_owned())
 }
 
-/// Returns cargo's directory. The root has only its configuration and its downloads, so that nothing is
-/// downloaded twice.
+/// Returns cargo's directory, which contains its configuration and its downloads.
 pub(crate) fn cargo_home() -> Result<PathBuf, String> {
     let of_user = || env::home_dir().map(|user| user.join(".cargo"));
-    env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(of_user)
-        .ok_or_else(|| "no home directory".to_owned())
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(of_user).ok_or("no home directory")?;
+    std::path::absolute(home).map_err(|error| error.to_string())
 }
 
-/// Returns the directories of this machine that are visible in the root.
-fn shared(workspace: &Path) -> Result<[PathBuf; 7], String> {
-    let target = cargo::target(workspace);
+/// Returns the directories that are mounted in the root.
+fn mounts(workspace: &Path) -> Result<[PathBuf; 7], String> {
     let [dev, etc, proc] = ["/dev", "/etc", "/proc"].map(PathBuf::from);
-    Ok([dev, etc, proc, rust()?, cargo_home()?.join("registry"), workspace.to_owned(), target])
+    Ok([dev, etc, proc, rust()?, cargo_home()?, workspace.to_owned(), cargo::target(workspace)])
 }
 
-/// Copies the linker, the C runtime, this program, and the shared libraries of all these and of Rust.
-fn fill(root: &Path, shared: &[PathBuf]) -> Result<(), String> {
+/// Creates the directories of the root, and copies the linker, the C runtime, this program, and the shared
+/// libraries of all these and of Rust.
+fn fill(root: &Path, mounts: &[PathBuf]) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", root.display());
-    for directory in shared.iter().map(PathBuf::as_path).chain([Path::new("/tmp"), Path::new(HOME)]) {
+    for directory in mounts.iter().map(PathBuf::as_path).chain([Path::new("/tmp"), Path::new(HOME)]) {
         fs::create_dir_all(below(root, directory)).map_err(failed)?;
     }
     // On most distributions, these are links to directories below /usr.
@@ -132,58 +151,71 @@ fn fill(root: &Path, shared: &[PathBuf]) -> Result<(), String> {
             symlink(target, root.join(name)).map_err(failed)?;
         }
     }
-    let config = cargo_home()?.join("config.toml");
-    if config.exists() {
-        copy(root, &config).map_err(|error| format!("{}: {error}", config.display()))?;
-    }
-    let own = Path::new("/proc/self/exe");
-    fs::copy(own, below(root, Path::new(XTASK))).map_err(failed)?;
+    let own = below(root, Path::new(XTASK));
+    fs::copy("/proc/self/exe", &own).map_err(failed)?;
     let mut files = linker()?;
     let bin = rust()?.join("bin");
-    let rust = ["cargo", "cargo-clippy", "clippy-driver", "rustc", "rustdoc"].map(|name| bin.join(name));
-    let users: Vec<&Path> = files.iter().chain(&rust).map(PathBuf::as_path).chain([own]).collect();
-    files.extend(libraries(&users)?);
-    files.retain(|file| !shared.iter().any(|directory| file.starts_with(directory)));
+    let tools = ["cargo", "cargo-clippy", "clippy-driver", "rustc", "rustdoc"].map(|name| bin.join(name));
+    let linked: Vec<&Path> = files.iter().chain(&tools).chain([&own]).map(PathBuf::as_path).collect();
+    files.extend(libraries(&linked)?);
+    // This file is often a link to a file below /run. Without it, names of hosts cannot be resolved.
+    files.extend(fs::canonicalize("/etc/resolv.conf"));
+    files.retain(|file| !mounts.iter().any(|directory| file.starts_with(directory)));
     files.iter().try_for_each(|file| copy(root, file).map_err(|error| format!("{}: {error}", file.display())))
 }
 
 /// Returns the files of the linker and of the C runtime.
 fn linker() -> Result<Vec<PathBuf>, String> {
-    let mut files = Vec::new();
-    for program in PROGRAMS {
-        files.push(tools::find(program).ok_or_else(|| format!("{program} is not installed"))?);
-    }
-    for name in ["collect2", "lto-wrapper"] {
-        files.extend(asked("-print-prog-name=", name)?);
+    let mut files: Vec<PathBuf> = PROGRAMS.iter().filter_map(|program| find(program)).collect();
+    files.extend(path_from_cc("-print-prog-name", "collect2")?);
+    // GCC's plug-in for `ld` is in the directory of `lto-wrapper`.
+    if let Some(wrapper) = path_from_cc("-print-prog-name", "lto-wrapper")? {
+        files.extend(Some(wrapper.with_file_name("liblto_plugin.so")).filter(|plugin| plugin.exists()));
+        files.push(wrapper);
     }
     for name in RUNTIME {
-        files.extend(asked("-print-file-name=", name)?);
+        files.extend(path_from_cc("-print-file-name", name)?);
     }
     Ok(files)
 }
 
+fn find(program: &str) -> Option<PathBuf> {
+    SEARCH_PATH.iter().map(|directory| Path::new(directory).join(program)).find(|path| path.is_file())
+}
+
 /// Asks `cc` for the path of a file. Returns `None` if the compiler does not have the file.
-fn asked(option: &str, name: &str) -> Result<Option<PathBuf>, String> {
-    let mut cc = Command::new("cc");
-    cc.arg(format!("{option}{name}"));
-    let path = PathBuf::from(cargo::stdout(cc, &["cc", option, name])?.trim_end());
+fn path_from_cc(option: &str, name: &str) -> Result<Option<PathBuf>, String> {
+    let failed = |why: String| format!("`cc {option}={name}` failed: {why}");
+    let cc = find("cc").ok_or("cc is not installed")?;
+    let output = Command::new(cc).arg(format!("{option}={name}")).output();
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(output.status.to_string()));
+    }
+    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end());
     Ok(Some(path).filter(|path| path.is_absolute()))
 }
 
-/// Returns the shared libraries of these files. Files without shared libraries are permitted.
+/// Returns the shared libraries of these files. Ignores files that are not dynamically linked.
 fn libraries(files: &[&Path]) -> Result<Vec<PathBuf>, String> {
     let output = Command::new("ldd").args(files).stderr(Stdio::null()).output();
     let output = output.map_err(|error| format!("cannot run ldd: {error}"))?;
-    Ok(paths(&String::from_utf8_lossy(&output.stdout)))
+    paths(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// Returns the paths in the output of `ldd`, such as `libm.so.6 => /lib/libm.so.6 (0x7f)`.
-fn paths(ldd: &str) -> Vec<PathBuf> {
-    let lines = ldd.lines().filter_map(|line| line.strip_prefix('\t'));
-    lines.filter_map(|line| line.split(' ').find(|word| word.starts_with('/')).map(PathBuf::from)).collect()
+fn paths(ldd: &str) -> Result<Vec<PathBuf>, String> {
+    let lines = || ldd.lines().filter_map(|line| line.strip_prefix('\t'));
+    if let Some(line) = lines().find(|line| line.ends_with("=> not found")) {
+        return Err(format!("missing shared library: {line}"));
+    }
+    let names = lines().filter_map(|line| line.rsplit_once(" (")).map(|(name, _)| name);
+    let files = names.map(|name| name.rsplit_once("=> ").map_or(name, |(_, path)| path));
+    Ok(files.filter(|file| file.starts_with('/')).map(PathBuf::from).collect())
 }
 
-/// Copies a file. Its directory in the root has the same path without links.
+/// Copies a file to the canonical path of its directory in the root. For a link, copies the file that it
+/// names.
 fn copy(root: &Path, file: &Path) -> io::Result<()> {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());
@@ -202,20 +234,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_root_has_no_headers_and_no_other_programs() {
+    fn a_command_in_the_root_finds_only_rust_and_the_linker() {
+        if let Some(why) = missing().unwrap() {
+            return not_run::not_run(why);
+        }
         let root = tempfile::tempdir().unwrap();
-        fill(root.path(), &shared(&cargo::root().unwrap()).unwrap()).unwrap();
-        let programs = fs::read_dir(root.path().join("usr/bin")).unwrap();
-        let mut programs: Vec<_> = programs.map(|entry| entry.unwrap().file_name()).collect();
-        programs.sort();
-        assert_eq!(programs, PROGRAMS);
-        assert!(!root.path().join("usr/include").exists());
+        let mounts = mounts(&cargo::root().unwrap()).unwrap();
+        fill(root.path(), &mounts).unwrap();
+        let code = |program: &Path| {
+            let program = program.to_str().unwrap();
+            let mut command = enter(root.path(), &mounts, &[program, "--version"]).unwrap();
+            command.output().unwrap().status.code()
+        };
+        for present in [Path::new("/usr/bin/cc"), &rust().unwrap().join("bin/rustc")] {
+            assert_eq!(code(present), Some(0), "{}", present.display());
+        }
+        // `unshare` exits with 127 if a program does not exist.
+        let rustup = cargo_home().unwrap().join("bin/rustc");
+        for absent in [Path::new("/usr/bin/env"), Path::new("/bin/sh"), &rustup] {
+            assert_eq!(code(absent), Some(127), "{}", absent.display());
+        }
     }
 
     #[test]
     fn paths_of_libraries_are_found() {
         let ldd = "/usr/bin/ld:\n\tlinux-vdso.so.1 (0x7ffe)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\
                    \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n/usr/lib/crt1.o:\n\tnot a dynamic executable\n";
-        assert_eq!(paths(ldd), ["/lib/libc.so.6", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from));
+        let expected = ["/lib/libc.so.6", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from).to_vec();
+        assert_eq!(paths(ldd), Ok(expected));
+        assert!(paths("\tlibnone.so => not found\n").unwrap_err().contains("libnone.so"));
     }
 }

@@ -1,9 +1,9 @@
 //! Import cycles between the files of a crate.
 //!
 //! File A imports file B if code in A names an item that B defines. The name is in a private `use`, or in a
-//! path from `crate`, `super`, `self` or a child module. A `pub use` is a re-export, not an import: a file
-//! that names a re-exported item imports the file that defines it. A file and the modules below it form a
-//! unit, so uses of a parent's items do not count.
+//! path from `crate`, `super`, `self`, a child module or an imported name. A `pub use` is a re-export, not an
+//! import: a file that names a re-exported item imports the file that defines the item. A file and the
+//! modules below it form a unit, so uses of a parent's items do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -176,10 +176,16 @@ impl Reader<'_> {
             match token {
                 TokenTree::Group(group) => self.items(group.stream()),
                 TokenTree::Ident(word) if word == "mod" => place += self.inline_module(&tokens[place..]),
-                TokenTree::Ident(word) if word == "use" => {
+                // Not the `use<'a>` of `impl Trait + use<'a>`.
+                TokenTree::Ident(word)
+                    if word == "use" && !tokens.get(place).is_some_and(|next| is_punct(next, '<')) =>
+                {
                     let end = tokens[place..].iter().position(|token| is_punct(token, ';')).unwrap_or(0);
-                    let is_public = matches!(before(&tokens, place), Some(TokenTree::Group(_)))
-                        || before(&tokens, place).is_some_and(|token| token.to_string() == "pub");
+                    // `pub use` or `pub(crate) use`.
+                    let is_public = before(&tokens, place).is_some_and(|token| match token {
+                        TokenTree::Group(group) => group.delimiter() == Delimiter::Parenthesis,
+                        other => other.to_string() == "pub",
+                    });
                     let kind = if is_public { Kind::Reexport } else { Kind::Use };
                     self.tree(&tokens[place..place + end], &[], kind);
                     place += end;
@@ -334,6 +340,15 @@ mod tests {
         assert_eq!(cycles(&by_module).len(), 1);
         let one_way = [("lib.rs", "mod a; mod b;"), ("a.rs", "pub struct A;"), b];
         assert_eq!(cycles(&one_way), [""; 0]);
+    }
+
+    #[test]
+    fn a_private_use_may_follow_an_attribute_or_a_block() {
+        for before in ["#[cfg(unix)]", "fn f() {}", "fn f() -> impl Copy + use<> {}"] {
+            let a = format!("{before} use crate::b::*; pub struct A;");
+            let b = ("b.rs", "use crate::a::A; pub struct B(A);");
+            assert_eq!(cycles(&[("lib.rs", "mod a; mod b;"), ("a.rs", &a), b]).len(), 1, "{before}");
+        }
     }
 
     #[test]

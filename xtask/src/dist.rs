@@ -36,7 +36,7 @@ fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root can run programs in another root directory".to_owned());
     }
-    if tools::find("debootstrap").is_none() {
+    if tools::on_path("debootstrap").is_none() {
         return Some("debootstrap is not installed (package debootstrap)".to_owned());
     }
     let target = format!("{}-unknown-linux-musl", env::consts::ARCH);

@@ -48,7 +48,7 @@ pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), St
     }
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
     if !status.success() {
-        return Err(format!("a test failed ({status})"));
+        return Err(format!("the tests failed or did not compile ({status})"));
     }
     unmatched.done()
 }

@@ -4,10 +4,12 @@
 //! and broken invariants of safe code, for which libFuzzer and the stable compiler's coverage suffice.
 
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+
+use crate::cargo;
 
 /// The targets to run.
 #[derive(clap::Args)]
@@ -48,7 +50,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Inputs on which a target fails are stored in `target/fuzz/found`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&arguments.targets)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = cargo::target(root);
     let folder = target.join("fuzz");
     let host = host()?;
     let mut build = Command::new("cargo");

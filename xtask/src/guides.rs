@@ -2,7 +2,7 @@
 //! `walk` runs the commands of the guide `compile`.
 //!
 //! Each guide gets a new directory with a copy of the documents in `specs/`. There, `cargo run --release`
-//! runs the programs of this workspace in the debug profile, and other cargo commands do nothing.
+//! runs the programs of this workspace in the `dev` profile, and other cargo commands do nothing.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -37,7 +37,8 @@ fn follow(root: &Path, guide: &str, output: &str) -> Result<(), String> {
         if let Some(command) = command.strip_suffix('&') {
             server = Some(shell.serve(command, &directory.join("printed"))?);
         } else if command.starts_with("cd ") {
-            // Each command runs in a separate shell, so the `cd` is repeated before every later command.
+            // Each command runs in a separate shell, so the `cd` is repeated before every later command
+            // except servers.
             folder = format!("{command} && ");
         } else {
             printed.push_str(&shell.run(&format!("{folder}{command}"))?);
@@ -87,7 +88,7 @@ fn read(root: &Path, guide: &str) -> Result<String, String> {
 fn first_block<'g>(guide: &'g str, language: &str) -> Result<&'g str, String> {
     let mut blocks = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
     let found = blocks.find(|(name, _)| *name == language);
-    found.map(|(_, text)| text).ok_or_else(|| format!("no block of `{language}`"))
+    found.map(|(_, text)| text).ok_or_else(|| format!("no code block with the language `{language}`"))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(crate) struct Group {
     pub(crate) kernel: &'static str,
 }
 
-/// The kernel version of the guest in the gate.
+/// The kernel version of the guest, except in the long job `second-kernel`.
 const KERNEL: &str = "6.12";
 /// The kernel version of the guest in the long job `second-kernel`.
 const SECOND_KERNEL: &str = "6.1";
@@ -149,7 +149,7 @@ fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, 
             not_run::record(name, format_args!("no lab with Linux {kernel}: the package archive timed out"));
             return Ok(false);
         }
-        End::Failed(_) => return Err("the lab's check failed".to_owned()),
+        End::Failed(_) => return Err("`cargo xtask lab check` failed".to_owned()),
     }
     lab(root, kernel, &["build"])?;
     Ok(true)

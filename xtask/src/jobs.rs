@@ -10,7 +10,8 @@ use crate::peers;
 use crate::step::Step;
 use crate::stress;
 
-/// All long jobs. An estimated duration applies until the ledger has a successful run of the job.
+/// All long jobs, each with an estimated duration in minutes. The estimate applies until the ledger has a
+/// successful run of the job.
 pub(crate) const JOBS: &[Step] = &[
     Step::interop("faults", 30, FAULTS),
     Step::interop("files", 30, FILES),

@@ -11,8 +11,9 @@ use std::time::Duration;
 use crate::child::print;
 
 const FILE: &str = "docs/ledger.tsv";
-/// The documents that `evidence` writes.
+/// The document with the matrix of long jobs.
 pub(crate) const INTEROP: &str = "docs/interop.md";
+/// The document with the results of benchmarks.
 pub(crate) const BENCHMARKS: &str = "docs/benchmarks.md";
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
@@ -20,7 +21,8 @@ const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 pub(crate) struct Entry {
     /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
-    /// The abbreviated commit, with `+` if files that no job writes had uncommitted changes.
+    /// The abbreviated commit, with `+` if files that no job writes had uncommitted changes. `unknown`
+    /// outside a repository.
     pub(crate) revision: String,
     pub(crate) job: String,
     pub(crate) passed: bool,

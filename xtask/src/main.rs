@@ -81,7 +81,7 @@ enum Task {
     Dist(dist::Arguments),
     /// Check that a release can be published, and pack it without publishing it
     Release(dist::Arguments),
-    /// Boot Linux's NFS/RDMA client and server in a guest (see CONTRIBUTING.md)
+    /// Build and run a guest with Linux's NFS/RDMA client and server (see CONTRIBUTING.md)
     #[command(subcommand)]
     Lab(lab::Task),
 }

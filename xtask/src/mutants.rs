@@ -301,7 +301,7 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Synchronizes the copy with the workspace. Unchanged files keep their modification times, so that
+    /// Creates or updates the copy of the workspace. Unchanged files keep their modification times, so that
     /// cargo compiles only changed files.
     fn new(root: &Path) -> Result<Self, String> {
         let folder = target(root).join("mutants");
@@ -467,8 +467,8 @@ fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> 
     command.args(["--exclude", "**/generated/**", "--minimum-test-timeout", "60", "--output"]).arg(&output);
     select(&mut command);
     command.arg("--test-package").args(tests).env_remove("RPCRDMA_LAB").envs(INCREMENTAL);
-    // Exit status 2: mutations survived. Exit status 3: mutations reached the time limit, so they count as
-    // detected.
+    // Exit status 2: mutations survived. Exit status 3: the tests of some mutations timed out; these
+    // mutations count as detected.
     match child::run(command, PART_LIMIT, print)? {
         End::Succeeded | End::Failed(Some(2 | 3)) => Generated::read(&output),
         End::TimedOut => Err(format!("cargo-mutants timed out: limit {} s", PART_LIMIT.as_secs())),
@@ -483,8 +483,8 @@ fn exactly(text: &str) -> String {
     format!("^{}$", escaped.collect::<String>())
 }
 
-/// Returns the lines of cargo-mutants that no survivor of the list explains. A line begins with file, line
-/// and column. Line and column change with the code and are not compared.
+/// Returns the lines of cargo-mutants' output that no survivor in the list explains. A line begins with file,
+/// line and column. Line and column change with the code and are not compared.
 fn unexplained(missed: &str, survivors: &[Survivor]) -> Vec<String> {
     let is_explained = |line: &str| {
         let Some((place, mutant)) = line.split_once(": ") else { return false };

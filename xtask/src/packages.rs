@@ -151,8 +151,8 @@ fn build_packages(root: &Path, target: &str, others: &[Member]) -> Result<(), St
     cargo::run(root, &arguments)
 }
 
-/// Checks that the libraries compile with the Rust that `rust-version` specifies. If that Rust is missing,
-/// records the step as not run.
+/// Checks that the libraries compile with the toolchain that `rust-version` specifies. If that toolchain is
+/// missing, records the step as not run.
 pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     let mut published = metadata(root)?.packages;
     published.retain(Member::is_published);

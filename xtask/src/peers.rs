@@ -37,7 +37,7 @@ pub(crate) fn ganesha(root: &Path) -> Result<(), String> {
 }
 
 fn run(root: &Path, name: &str, needs: &Needs, tests: &[Test]) -> Result<(), String> {
-    let missing = COMMON.iter().chain(needs).find(|(program, _)| tools::find(program).is_none());
+    let missing = COMMON.iter().chain(needs).find(|(program, _)| tools::on_path(program).is_none());
     if let Some((program, package)) = missing {
         not_run::record(name, format_args!("{program} is not installed (package {package})"));
         return Ok(());

@@ -79,8 +79,8 @@ pub(crate) struct NotRun {
     elsewhere: BTreeMap<String, usize>,
 }
 
-/// Prefixes of the reasons for tests that other steps and long jobs run: variables that select tests, such as
-/// `RPCRDMA_LAB_SUITES`.
+/// Prefixes of the reasons for skipping tests that other steps and long jobs run: variables that select
+/// tests, such as `RPCRDMA_LAB_SUITES`.
 const ELSEWHERE: [&str; 3] = ["RPCRDMA_LAB", "RPCRDMA_PEERS", "RPCRDMA_RPCBIND"];
 
 impl NotRun {

@@ -1,4 +1,4 @@
-//! SECURITY.md: every row and every bullet names a test, or a step of the gate.
+//! Checks that every row and every bullet of SECURITY.md names a test, or a step of the gate.
 
 use std::path::{Path, PathBuf};
 use std::{fs, iter};

@@ -43,7 +43,7 @@ fn features(root: &Path) -> Result<(), String> {
     filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })
 }
 
-/// Tests the features that are off by default, and checks the filters of the tests with Kerberos.
+/// Tests the features of `optional.rs`, and checks the filters of the tests with Kerberos.
 fn optional_tests(root: &Path) -> Result<(), String> {
     optional::test(root)?;
     if rpcrdma_verbs_packages::missing_for_krb5().is_empty() { check_filters(root, true) } else { Ok(()) }
@@ -56,8 +56,9 @@ fn interop(root: &Path) -> Result<(), String> {
     interop::run(root, "interop", &interop::IWARP)
 }
 
-/// Checks the filters of all steps and jobs that run tests against Linux's client and server, with or
-/// without Kerberos. Without this check, a filter that matches no test is noticed only when its job runs.
+/// Checks the filters of the steps and jobs that run tests against Linux's client and server: those with
+/// Kerberos if `kerberos` is true, otherwise those without. Without this check, a filter that matches no test
+/// is noticed only when its job runs.
 fn check_filters(root: &Path, kerberos: bool) -> Result<(), String> {
     let steps = STEPS.iter().chain(JOBS).filter_map(|step| Some((step.name, step.group()?)));
     let gate = [("interop", &interop::IWARP)];

@@ -1,4 +1,4 @@
-//! Tools that the checks need and that cargo can install.
+//! Tools that the checks need and that cargo can install, and programs on the search path.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ pub(crate) const TYPOS: Tool =
     Tool { program: "typos", package: "typos-cli", version: "1.52.0", options: &[] };
 pub(crate) const DENY: Tool =
     Tool { program: "cargo-deny", package: "cargo-deny", version: "0.20.2", options: &[] };
-/// Without its default features, such as serving a book.
+/// mdBook without its default features, such as the web server.
 pub(crate) const MDBOOK: Tool =
     Tool { program: "mdbook", package: "mdbook", version: "0.5.4", options: &["--no-default-features"] };
 
@@ -68,7 +68,7 @@ impl Tool {
 }
 
 /// Finds a program on the search path.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }

@@ -44,7 +44,8 @@ pub struct Trace {
 /// Prints every rule with its status and its tests, writes the table, or only checks for consistency.
 ///
 /// # Errors
-/// Returns all contradictions, or each missing MUST and MUST NOT.
+/// Fails if [`read`] fails, if a MUST or MUST NOT is missing (except with `--table`), or if the table is out
+/// of date or cannot be written.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.consistent {
         return check(root);
@@ -78,7 +79,7 @@ pub fn check(root: &Path) -> Result<(), String> {
 /// Reads the rules and the tests of the workspace at `root`.
 ///
 /// # Errors
-/// Returns invalid rules, and contradictions between tests and rules.
+/// Returns unreadable files, invalid rules, invalid Rust, and contradictions between tests and rules.
 pub fn read(root: &Path) -> Result<Trace, String> {
     join(entries(&root.join(RULES), root)?, claims(root)?)
 }

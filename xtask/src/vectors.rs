@@ -7,10 +7,12 @@
 mod filler;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use rpcrdma_xdrgen::{Source, SourceId, Sources, diag};
+
+use crate::cargo::target;
 
 /// The documents in `specs/`, without `.txt`.
 const DOCUMENTS: &[&str] = &["nfs3", "mount3"];
@@ -20,8 +22,7 @@ const SUPPORT: &str = include_str!("vectors/support.c");
 /// Writes the vectors of the workspace at `root`. Intermediate files stay in `target/vectors` for
 /// inspection.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = target.join("vectors");
+    let folder = target(root).join("vectors");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     for name in DOCUMENTS {
         let values = encoded(root, &folder, name)?;

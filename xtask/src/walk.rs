@@ -1,10 +1,11 @@
-//! `cargo xtask ci walk`: follows README and the guides as a new user, in packages outside the workspace.
+//! `cargo xtask ci walk`: follows the quick start of README and the guides `getting-started`, `compile` and
+//! `types` as a new user, in packages outside the workspace.
 //!
 //! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
 //! step completes the manifests, and replaces the path of the clone, `../rpcrdma`, with the workspace's path.
 //!
-//! The step runs in a root directory with only Rust, a C linker and the C runtime. It therefore fails if a
-//! guide needs another program, header or library.
+//! The step runs in a root directory with only Rust, a C linker and the C runtime (`clean_root.rs`), so the
+//! step fails if a guide needs any other program, header or library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,7 @@ fn environment(root: &Path) -> Result<[(&'static str, PathBuf); 5], String> {
         ("PATH", clean_root::search_path()?),
         ("HOME", clean_root::HOME.into()),
         ("CARGO_INSTALL_ROOT", clean_root::HOME.into()),
-        ("CARGO_TARGET_DIR", cargo::target(root).join("walk")),
+        ("CARGO_TARGET_DIR", cargo::target(root).join("clean-root")),
         ("CARGO_HOME", clean_root::cargo_home()?),
     ])
 }
@@ -199,7 +200,8 @@ impl Walk<'_> {
         Ok(package)
     }
 
-    /// Runs the guide's command that emits a crate, with a name that is invalid for a package.
+    /// Runs the guide's command that emits a crate, with a name that is invalid for a package. Fails unless
+    /// the command reports X402.
     fn invalid_name(&self, package: &Package<'_>) -> Result<(), String> {
         let guide = self.read(COMPILE)?;
         let commands = block(&guide, "rpcrdma-xdrgen check")?;
@@ -315,7 +317,7 @@ fn block<'g>(guide: &'g str, mark: &str) -> Result<&'g str, String> {
     let found = blocks
         .filter_map(|block| block.split_once('\n'))
         .find(|(_, text)| format!("\n{text}").contains(mark));
-    found.map(|(_, text)| text).ok_or_else(|| format!("the guide has no code block with `{}`", mark.trim()))
+    found.map(|(_, text)| text).ok_or_else(|| format!("no code block contains `{}`", mark.trim()))
 }
 
 /// Replaces a text. Fails if the text does not occur.
@@ -346,5 +348,16 @@ mod tests {
         assert!(check_quick_starts(&page("a"), &page("b")).unwrap_err().contains("differ"));
         let without_tcp = page("a").replace("(TcpClient::connect(", "");
         assert!(check_quick_starts(&without_tcp, &page("a")).unwrap_err().contains("README.md lacks"));
+    }
+
+    #[test]
+    fn commands_inherit_nothing() {
+        let root = Path::new("/");
+        let walk = Walk { root, home: root, environment: environment(root).unwrap() };
+        let output = walk.command(root, "/usr/bin/env").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut names: Vec<_> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["CARGO_HOME", "CARGO_INSTALL_ROOT", "CARGO_TARGET_DIR", "HOME", "PATH"]);
     }
 }

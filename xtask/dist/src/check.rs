@@ -1,5 +1,5 @@
-//! Checks that the archive works: in a minimal Debian root, in a root with only the programs, and with
-//! the tools that read its files.
+//! Checks that the archive works: in a minimal Debian root, as a systemd service, in a root with only the
+//! programs, and with the tools that read its files.
 
 mod service;
 
@@ -163,7 +163,7 @@ fn unit(unpacked: &Unpacked<'_>) -> Result<()> {
     need("systemd-analyze", "systemd")?;
     let units = Path::new("/lib/systemd/system");
     if !units.exists() {
-        return not_run("systemd's units are missing");
+        return not_run("/lib/systemd/system is missing (package systemd)");
     }
     let root = fresh(&unpacked.scratch.join("unit"))?;
     for folder in ["etc/systemd/system", "lib/systemd", "usr/bin", "usr/local/bin"] {
@@ -298,7 +298,7 @@ fn serve_and_use(root: &Path, bin: &str) -> Result<()> {
     client(&["get", &file, "/tmp/check/back"])?;
     for copy in ["export/file", "back"] {
         if fs::read(local.join(copy))? != data {
-            bail!("{copy} differs from the stored file");
+            bail!("{copy} differs from the file that nfs3 put");
         }
     }
     Ok(())

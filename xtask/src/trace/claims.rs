@@ -38,8 +38,8 @@ const WITHOUT_TESTS: &[&str] =
 /// Returns the tests of the workspace at `root` that name rules, in the order of their files.
 ///
 /// # Errors
-/// Reports invalid Rust, invalid ids, ranges of ids, and ignored tests that name rules. Also reports `TAG` in
-/// the documentation of a function that is not a test.
+/// Reports unreadable files, invalid Rust, invalid ids, ranges of ids, and ignored tests that name rules.
+/// Also reports `Requirement:` in the documentation of a function that is not a test.
 pub fn claims(root: &Path) -> Result<Vec<Claim>, String> {
     let mut claims = Vec::new();
     let mut found = Vec::new();

@@ -37,7 +37,7 @@ pub struct Entry {
 /// The strength of a rule (RFC 2119) in its document.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum Level {
-    /// MUST or REQUIRED.
+    /// MUST, REQUIRED or SHALL.
     #[serde(rename = "MUST")]
     Must,
     /// MUST NOT or SHALL NOT.
@@ -73,7 +73,7 @@ pub enum Status {
 }
 
 impl Level {
-    /// Returns the spelling in documents.
+    /// Returns the keyword of RFC 2119, or `rule` for a statement without a keyword.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl Level {
 }
 
 impl Status {
-    /// Returns the spelling in the files.
+    /// Returns the spelling in the TOML files.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

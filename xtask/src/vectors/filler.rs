@@ -173,7 +173,7 @@ fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
 }
 
 fn name(declaration: &Declaration) -> Result<&str, String> {
-    let name = declaration.name.as_ref().ok_or("a definition without a name")?;
+    let name = declaration.name.as_ref().ok_or("cannot generate values of a declaration without a name")?;
     Ok(&name.name)
 }
 
