@@ -27,7 +27,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut build = rpcrdma_xdrgen::Build::new().name(*module).derive("arbitrary");
         for path in *paths {
             let documents = [".txt", ".x"].map(|extension| format!("{path}{extension}"));
-            let document = documents.iter().find(|path| Path::new(path).exists()).ok_or("no document")?;
+            let document = documents
+                .iter()
+                .find(|path| Path::new(path).exists())
+                .ok_or("a document of PROTOCOLS has neither a .txt nor a .x file")?;
             build = build.document(document);
             let binding = format!("{path}.ddp.toml");
             if Path::new(&binding).exists() {
@@ -63,7 +66,7 @@ fn guide(out: &Path, guide: &str, document: &str, part: &str) -> Result<(), Box<
         block
             .and_then(|block| block.split_once('\n'))
             .map(|(_, text)| text)
-            .ok_or("a block is missing in the guide")
+            .ok_or("a guide in GUIDES lacks the block of its document or binding")
     };
     let document = out.join(document);
     let binding = document.with_extension("ddp.toml");

@@ -63,7 +63,7 @@ pub struct Remote {
     write_size: u32,
 }
 
-/// A file of the server.
+/// A file on the server.
 #[derive(Clone, Debug)]
 pub struct RemoteFile {
     /// The path, for messages.
@@ -103,7 +103,8 @@ impl Remote {
     /// if the server offers MOUNT there, else on the port that the server's rpcbind returns.
     ///
     /// # Errors
-    /// [`ClientError`] if the connection fails, the export does not exist, or the server refuses the mount.
+    /// [`ClientError`] if the connection or a call fails, the export does not exist, or the server refuses
+    /// the mount or the security flavor of the URL.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
         let options = connection::options();
         let connection = ServerConnection::to(url, options.clone()).await?;

@@ -24,7 +24,7 @@ pub fn client(host: &str) -> Result<impl GssMechanism + 'static, GssError> {
 /// Returns the acceptor of RPCSEC_GSS contexts for the service `nfs`.
 ///
 /// # Errors
-/// Fails if the keytab cannot be read or has no key of the service `nfs`.
+/// Fails without the feature `krb5`, or if the keytab cannot be read or has no key of the service `nfs`.
 pub fn server() -> Result<GssServer, GssError> {
     Ok(GssServer::new(Krb5Server::new(SERVICE)?))
 }
@@ -38,7 +38,7 @@ pub fn principals() -> Principals {
     SHARED.clone()
 }
 
-/// Returns a user of the password database, with all groups, if the user exists.
+/// Returns a user from the password database, with all groups, or `None` if the user does not exist.
 fn user(name: &str) -> Option<NfsCaller> {
     let User { uid, gid, .. } = User::from_name(name).ok()??;
     let groups = getgrouplist(&CString::new(name).ok()?, gid).ok()?;

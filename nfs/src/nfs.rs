@@ -128,7 +128,8 @@ impl<E: Export> NfsHandler<E> {
         self.try_change_or_block(context, changed, |_, _| None, call).await
     }
 
-    /// Calls the export like [`NfsHandler::try_or_block`], for a change. Fails if the handler is read-only.
+    /// Calls the export like [`NfsHandler::try_or_block`], for a change. If the handler is read-only, returns
+    /// NFS3ERR_ROFS without calling the export for the change.
     async fn try_change_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,

@@ -21,12 +21,12 @@ pub const CLOSED: u8 = 141;
 /// KDC can take longer. Such calls do not delay the exit further.
 pub const SHUTDOWN: Duration = Duration::from_millis(500);
 
-/// Standard output was closed. The program exits without an error message.
+/// Standard output was closed. A program that fails with this error exits without an error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("standard output is closed")]
 pub struct Closed;
 
-/// Converts a broken pipe into [`Closed`]. Any other error stays unchanged.
+/// Converts a broken pipe into [`Closed`]. Adds the context `standard output` to any other error.
 ///
 /// Call this function only for errors of standard output: a broken network connection is a different failure.
 #[must_use]

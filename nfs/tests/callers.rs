@@ -329,7 +329,7 @@ fn check_try_operations(
 #[test]
 fn races_stay_within_the_export() {
     let (known, written) = races_in(&std::env::temp_dir());
-    eprintln!("{known} non-blocking reads, {written} non-blocking writes");
+    eprintln!("{known} non-blocking reads of attributes, {written} non-blocking writes");
 }
 
 /// On a file system in memory, some writes run inline.

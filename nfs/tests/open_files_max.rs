@@ -42,9 +42,9 @@ impl Served {
         links.filter(|link| link.starts_with(&path) && *link != path).count()
     }
 
-    /// Like `open`, but fails if more than `max` files are open. The thread that closes idle files counts a
-    /// file as closed shortly before it closes the file. The wait is shorter than the time after which files
-    /// are idle.
+    /// Like `open`, but waits until at most `max` files are open, and fails if more files stay open. The
+    /// thread that closes idle files counts a file as closed shortly before it closes the file. The wait is
+    /// shorter than the time after which files are idle.
     fn open_up_to(&self, max: usize) -> usize {
         let counts = (0..40).map(|turn| {
             std::thread::sleep(Duration::from_millis(turn));

@@ -268,7 +268,8 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
                 "a discriminant is never DDP-eligible (RFC 8166 section 3.4.4): mark the payload",
             );
         } else if !kept.attrs.is_empty() {
-            errors.at(&variant.ident, "the discriminant of an arm has no attributes: remove the attribute");
+            errors
+                .at(&variant.ident, "the discriminant of an arm accepts no attributes: remove the attribute");
         }
         kept.ty
     });

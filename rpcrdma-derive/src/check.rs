@@ -30,7 +30,7 @@ const UNSUPPORTED: [(&str, &str); 11] = [
     ("Option<()>", "optional `void` has no data: write a `bool`"),
 ];
 
-pub(crate) const BACKWARD: &str = "a program that is called only in the backward direction has no DDP-eligible data, since its messages have no chunks (RFC 8167 section 5.3): remove `#[ddp_eligible]`";
+pub(crate) const BACKWARD: &str = "a program that is called only in the backward direction has no DDP-eligible data, since this implementation sends no chunks in that direction (RFC 8167 section 5.3 makes them optional): remove `#[ddp_eligible]`";
 
 pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     let mut errors = Errors::default();

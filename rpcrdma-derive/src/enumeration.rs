@@ -1,4 +1,4 @@
-//! Generates the code of enums.
+//! Generates the code for enums.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};

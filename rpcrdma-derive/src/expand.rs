@@ -1,4 +1,4 @@
-//! Generates the code of a type.
+//! Generates the code for a type.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};

@@ -10,7 +10,7 @@ use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
 /// Returns true if a field has the encoding of its type, and the type's name shows that the type has an
-/// encoding. For other types, derived code uses methods, so that a missing encoding causes only one error.
+/// encoding. For other fields, derived code uses methods, so that a missing encoding causes only one error.
 fn is_known(field: &Field<'_>) -> bool {
     let is_known = match field.ty {
         Type::Array(array) => is_one_of(&array.elem, &["u8"]),

@@ -9,9 +9,10 @@ use crate::ast::{Arm, Body, Container};
 use crate::syntax::{is_scalar, local, mentions, parameters};
 
 const CONSTANT: &str = "__LABEL_";
-const DUPLICATE: &str = "an earlier arm has the same label under another name: remove one";
+const DUPLICATE: &str = "an earlier label has the same value under another name: remove one";
 
-/// Disables lints on label patterns, since they would repeat the derive's own errors.
+/// Returns an attribute that disables lints on label patterns, because these lints would repeat the derive's
+/// own errors.
 pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(unreachable_patterns, unused_variables, non_snake_case, bindings_with_variant_name)])
 }

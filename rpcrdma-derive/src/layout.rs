@@ -96,7 +96,7 @@ fn largest(field: &Field<'_>) -> TokenStream {
 
 // ---- items
 
-/// Returns the items of the type that the derive can see in the fields. For a recursive type, the items are
+/// Returns the items that the derive can see in the fields of the type. For a recursive type, the items are
 /// the solution of an equation.
 fn solve_items(container: &Container<'_>) -> TokenStream {
     let sum = sum(container, |field| match field.cycle {

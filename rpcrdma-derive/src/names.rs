@@ -7,8 +7,8 @@ use syn::spanned::Spanned;
 use crate::ast::{Container, Field};
 use crate::syntax::{first_and_last, number, parameters};
 
-/// Sets the bound of each field with `max`. Defines a constant for a bound that is not a number, unless the
-/// derived type has type or const parameters.
+/// Sets the bound of each field with `max`. Returns a constant for each bound that is not a literal in the
+/// range of `u32`, or no constants if the derived type has type or const parameters.
 pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
     let is_generic = parameters(container.owner.generics).next().is_some();
     let mut constants = TokenStream::new();
@@ -37,8 +37,9 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
     constants
 }
 
-/// Defines an alias for each field's type. The compiler looks up an unknown name in the user's type and in
-/// the alias, whose tokens have the same position. Both errors are equal, so the compiler reports only one.
+/// Defines an alias for each field's type, unless the derived type has type or const parameters. The compiler
+/// looks up an unknown name in the user's type and in the alias, whose tokens have the same position. Both
+/// errors are equal, so the compiler reports only one.
 pub(crate) fn define_type_aliases(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;

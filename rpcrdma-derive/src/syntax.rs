@@ -112,8 +112,8 @@ pub(crate) fn is_negated(expr: &Expr) -> bool {
     matches!(bare(expr), Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)))
 }
 
-/// Returns the value of an integer literal with an optional minus sign: `0x10` is 16. A literal that is too
-/// large for any integer becomes `i128::MAX`.
+/// Returns the value of an integer literal with an optional minus sign: `0x10` is 16. A literal above
+/// `i128::MAX` becomes `i128::MAX`. Returns `None` for any other expression.
 pub(crate) fn number(expr: &Expr) -> Option<i128> {
     match bare(expr) {
         Expr::Unary(unary) if is_negated(expr) => number(&unary.expr)?.checked_neg(),

@@ -28,7 +28,7 @@ use crate::proto::work::{Action, Completion};
 
 /// Connects to one server. A client calls its connector for each connection, including reconnections.
 ///
-/// A closure that returns a future of a connection is also a connector.
+/// A closure is also a connector if its future resolves to a connection or a [`ConnectError`].
 pub trait Connector: Send + Sync + 'static {
     /// The type of the connections.
     type Connection: Connection + 'static;

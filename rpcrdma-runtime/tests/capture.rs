@@ -47,7 +47,7 @@ fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
         assert!(acknowledged.is_none_or(|next| next == tcp.acknowledgment_number()), "{flow:?}");
         streams.entry(flow).or_default().take(&tcp);
     }
-    assert!(rest.is_empty(), "the file ends with a complete packet");
+    assert!(rest.is_empty(), "the file ends with an incomplete packet header");
     streams
 }
 
@@ -180,7 +180,8 @@ fn a_capture_is_private_and_has_one_writer() {
     assert_eq!(fs::read(&path).unwrap().len(), 24, "the previous content remains");
 }
 
-/// A test cannot change its own environment, so this test runs itself as the server in another process.
+/// A test cannot safely change its own environment, so this test runs itself as the server in another
+/// process.
 #[tokio::test]
 async fn the_environment_selects_a_capture() {
     let variable = iwarp::CAPTURE_VARIABLE;

@@ -34,7 +34,7 @@ use tokio::task::{self, JoinHandle};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// The lengths of the data to return, and unused data.
+/// The lengths of the data to return in `item` and `note`, and data that the server ignores.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Args {
     item: u32,
@@ -573,7 +573,7 @@ async fn one_server_shares_its_cache_between_two_acceptors() {
     serving.abort();
 }
 
-/// The server closes a busy connection of one address for a connection of another address.
+/// The server closes a busy connection from one address to admit a connection from another address.
 #[cfg(target_os = "linux")] // Linux has 127.0.0.2 without configuration
 #[tokio::test]
 async fn a_call_outlives_a_connection_closed_for_another_peer() {

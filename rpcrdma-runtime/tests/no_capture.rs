@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rpcrdma_runtime::Server;
 
-/// A test cannot change its own environment, so this test runs itself in another process.
+/// A test cannot safely change its own environment, so this test runs itself in another process.
 #[tokio::test]
 async fn a_requested_capture_causes_one_warning() {
     if env::var_os("RPCRDMA_PCAP").is_some() {

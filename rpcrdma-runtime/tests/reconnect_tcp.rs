@@ -91,8 +91,8 @@ async fn dropped_and_unrepeatable_calls_are_not_retransmitted() {
 async fn answer(socket: &mut TcpStream) {
     let mut request = [0; 44];
     timeout(WAIT, socket.read_exact(&mut request)).await.unwrap().unwrap();
-    // The reply is a record of one fragment: XID, reply, accepted, no verifier, success, 9 (RFC 5531 section
-    // 9).
+    // The reply is a record of one fragment: XID, REPLY, MSG_ACCEPTED, an AUTH_NONE verifier, SUCCESS, 9 (RFC
+    // 5531 section 9).
     let xid = u32::from_be_bytes(*request[4..].first_chunk().unwrap());
     let words = [0x8000_001c, xid, 1, 0, 0, 0, 0, 9];
     let reply: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();

@@ -143,7 +143,8 @@ async fn a_warning_explains_results_beyond_their_bound() {
     serving.abort();
 }
 
-/// Returns a string of a given length. A server gets the string from its client, in the backward direction.
+/// A program with one procedure, which returns a string of a given length. A server gets the string from its
+/// client, in the backward direction.
 struct Ask;
 
 impl Program for Ask {

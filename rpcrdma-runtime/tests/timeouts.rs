@@ -1,4 +1,4 @@
-//! Timeouts of calls over iWARP among other calls on the same connection, on a real TCP connection of the
+//! Timeouts of calls over iWARP that share a connection with other calls, on real TCP connections of the
 //! loopback interface.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 

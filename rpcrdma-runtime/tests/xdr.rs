@@ -625,7 +625,8 @@ struct Listing {
 
 fn entry() -> impl Strategy<Value = Entry> {
     let bytes = |max: usize| proptest::collection::vec(any::<u8>(), 0..max);
-    // Some names are longer than the encoder's stage, and some exceed their bound.
+    // Some names are longer than the encoder's stage, and some elements of `more` exceed their bound of 40
+    // bytes.
     let name = prop_oneof![bytes(40), bytes(601), bytes(1401)];
     let handle = proptest::option::of(bytes(65));
     let more = proptest::collection::vec(bytes(42), 0..4);

@@ -92,7 +92,7 @@ impl vers1::Handler for Configuration {
 ///
 /// # Errors
 /// Returns [`CallError`] if the call fails, for example if the server does not provide the program. After an
-/// error, the limits from the handshake remain in effect.
+/// error, the client keeps the limits from the handshake.
 pub async fn configure(client: &Client) -> Result<PeerLimits, CallError> {
     configure_by(client, client.clone()).await
 }

@@ -25,9 +25,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Lookups on another machine use TCP. An rpcbind accepts registrations only from its own machine. Linux's
-//! rpcbind, unless started with `-i`, accepts registrations only over its local socket, which
-//! [`Rpcbind::local`] finds.
+//! Lookups on another machine use TCP. By default, an rpcbind accepts registrations only from its own
+//! machine, and Linux's rpcbind only over its local socket, which [`Rpcbind::local`] finds. With the option
+//! `-i`, Linux's rpcbind accepts registrations from any host.
 
 mod address;
 mod error;

@@ -65,7 +65,7 @@ fn calls_are_counted_when_frames_arrive_in_pieces() {
     assert_eq!(
         (credits.max_in_flight, credits.over_grant),
         (2, 1),
-        "one credit is granted before the first reply"
+        "one credit is assumed before the first reply"
     );
     credits.see(false, &[handshake, message(3)].concat());
     credits.see(true, &[message(7), message(7), message(7)].concat());

@@ -12,14 +12,14 @@ use rpcrdma_lab::{Lab, Machine, Ports, Ran, Series};
 
 use crate::place::inside;
 
-/// The time limit for a command in the guest. Without KVM, the guest is slow.
+/// The time limit for a script of [`Guest::run`]. Without KVM, the guest is slow.
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// The guest, or this machine if the test program itself runs in the guest.
 pub(crate) struct Guest {
     /// `None` if this program runs in the guest.
     machine: Option<Machine>,
-    /// The siw module that this program has loaded, or `None` if the loaded module is unknown.
+    /// The siw module that this program has loaded, or `None` if it has loaded none or siw has been replaced.
     siw: Option<Siw>,
     knfsd: bool,
     suites: bool,
@@ -44,8 +44,8 @@ pub(crate) fn lab_enabled() -> bool {
     value == "1" || value == "long"
 }
 
-/// Locks the guest. On the host, also loads the given siw module if needed. Returns `None` if the lab is not
-/// enabled.
+/// Locks the guest. On the host, first boots the guest if none runs or its kernel has reported a bug, and
+/// loads the given siw module if needed. Returns `None` if the lab is not enabled.
 pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
     if !lab_enabled() {
@@ -190,7 +190,7 @@ impl Guest {
         self.machine.as_ref().map(Machine::last_lines).unwrap_or_default()
     }
 
-    /// Returns the guest's ports at [`address`](crate::place::address).
+    /// Returns the ports of the guest's servers at [`address`](crate::place::address).
     pub(crate) fn ports(&self) -> Ports {
         let own = Ports { agent: 0, nfs_rdma: 20_049, nfs_tcp: 2049, mount: 20_048 };
         self.machine.as_ref().map_or(own, |machine| machine.ports)

@@ -28,7 +28,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const EXPIRY: Duration = Duration::from_secs(35);
 const GUEST_USER: u32 = 1000;
 
-/// Creates the keys of the servers and of the guest, and configures the realm in the guest.
+/// Creates the keys of the servers and of the guest, and a ticket for the user. Configures the realm in the
+/// guest and starts `rpc.gssd` there.
 fn join(guest: &Guest, realm: &Realm, folder: &Path) {
     let at = folder.display();
     // The guest reaches our server on the host as `host`. This program reaches the guest as 127.0.0.1.
@@ -220,7 +221,7 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
     for sec in SERVICES {
         let (relay, records) = repeating(ports.nfs_tcp);
         let url = url(sec, "tcp", relay.port);
-        // The server closes the connection instead of dropping a repeated call.
+        // When a call is repeated, the kernel's server does not drop it but closes the connection.
         let output = nfs3(realm, &["put", data.to_str().unwrap(), &url]).wait_with_output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && message.contains("closed by the peer"), "{sec}: {message}");

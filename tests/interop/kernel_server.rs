@@ -20,7 +20,7 @@ use crate::place::{Device, Ours, address, inside, provider};
 use crate::procedures::every_procedure;
 use crate::relay::Relay;
 
-/// The timeout for a call and for each step of the connection setup.
+/// The timeout for a call, for each step of the connection setup, and for a stalled connection.
 ///
 /// On a busy machine the emulated guest can be 30 times slower than usual. The guest's first replies take
 /// even longer, because the emulator has not yet translated the code.

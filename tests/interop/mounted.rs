@@ -56,7 +56,8 @@ pub(crate) fn run_with_cuts(guest: &Guest, relay: &Relay, script: &str, time: Du
         let hangs = began.elapsed() > time.saturating_add(Duration::from_secs(600));
         assert!(
             !hangs,
-            "after {cuts} cuts: {}",
+            "the script still runs {} s after its start, after {cuts} cuts: {}",
+            began.elapsed().as_secs(),
             guest.run("tail -n 20 /run/output; cat /proc/*/stack | tail -n 60")
         );
     }

@@ -1,6 +1,6 @@
 //! The differences between a run on the host and a run in the guest.
 //!
-//! The same tests run in both places. On the host, only the kernel's client or server is in the guest.
+//! Some tests run in both places. In a run on the host, only the kernel's client or server is in the guest.
 //! `inside.rs` runs this program in the guest, where `RPCRDMA_LAB_INSIDE` selects our transport: `siw` or
 //! `rxe` for verbs on that device, or `iwarp` for user-space iWARP. With `iwarp`, the kernel uses siw.
 

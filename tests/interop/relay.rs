@@ -53,7 +53,7 @@ impl Relay {
         Relay { port, sockets }
     }
 
-    /// Starts a relay that blocks when it has received `limit` bytes from the server.
+    /// Starts a relay that blocks once it has received at least `limit` bytes from the server.
     ///
     /// The returned receiver reports when the limit is reached. The relay continues when the returned sender
     /// is dropped.

@@ -46,7 +46,8 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     // Omit --package, so that cargo does not compile dependencies again with fewer features.
     let build =
         ["test", "--no-run", "--features", "rpcrdma-tests/verbs,rpcrdma-nfs/verbs,rpcrdma-tools/verbs"];
-    // The guest is slow without KVM. Optimizing takes a minute longer and saves several minutes in the guest.
+    // The guest is slow without KVM. Optimization makes the build a minute longer and saves several minutes
+    // in the guest.
     let optimized = ["rpcrdma-runtime", "rpcrdma-verbs", "rpcrdma-nfs3", "rpcrdma-nfs"]
         .map(|package| format!("profile.dev.package.{package}.opt-level=1"));
     let optimized = optimized.iter().flat_map(|setting| ["--config", setting]);

@@ -107,7 +107,7 @@ impl Target {
         Ok(Target { rdma, tcp, root, large, shared, effort: Arc::default() })
     }
 
-    /// Returns the same server with new counts and no recorded error.
+    /// Returns the same target with new counts, and without a recorded error or violation.
     pub(crate) fn with_new_effort(&self) -> Self {
         Target { effort: Arc::default(), ..self.clone() }
     }

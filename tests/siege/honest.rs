@@ -22,7 +22,7 @@ use crate::daemon::{FILES, SMALL};
 
 /// The time limit for an honest call or a new connection.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time between two calls on one connection.
+/// The time between the starts of two calls on one connection, unless the first call takes longer.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The length of a long READ or WRITE, in bytes. Such a call needs the client's share of the server's memory.
 const LONG: u32 = 1 << 20;
@@ -147,7 +147,7 @@ impl Log {
                 anyhow::Ok(())
             };
             let arrived = timeout(PATIENCE, arriving).await;
-            if let Err(error) = arrived.context("no connection in 10 s").flatten() {
+            if let Err(error) = arrived.context("no connection or no reply in 10 s").flatten() {
                 self.failed(by, &error.context("a new connection"));
             }
         }

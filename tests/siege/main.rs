@@ -27,9 +27,10 @@ use self::daemon::Daemon;
 use self::honest::Honest;
 use self::report::{Outcome, Phase, Sample, heading, unreleased};
 
-/// Attacks nfs3d while an honest client uses it. Fails if the server exceeds 256 MiB or does not release
-/// memory or connections, or if an attack is ineffective. Also fails if an honest call fails, or if the p99
-/// latency of honest calls is more than ten times as long as without attacks.
+/// Attacks nfs3d while an honest client uses it. Fails if the server uses more than 256 MiB of resident
+/// memory or 56 MiB of its memory budget, does not release memory or connections, or accepts a forbidden
+/// call. Also fails if an attack is ineffective, if an honest call fails, or if the p99 latency of honest
+/// calls is more than ten times as long as without attacks.
 #[derive(Parser)]
 struct Arguments {
     /// Run each attack for 2 s, and ignore the latency of honest calls: for machines that are not idle

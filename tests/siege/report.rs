@@ -114,7 +114,7 @@ impl Outcome {
         let phases = [&self.before, &self.during, &self.after];
         let rss = phases.map(|phase| phase.rss).into_iter().max().unwrap_or_default();
         if rss > MAX_RSS {
-            broken.push(format!("{} MiB of memory (limit {})", rss >> 20, MAX_RSS >> 20));
+            broken.push(format!("{} MiB of resident memory (limit {})", rss >> 20, MAX_RSS >> 20));
         }
         let memory = phases.map(|phase| phase.memory).into_iter().max().unwrap_or_default();
         if memory > MAX_MEMORY {

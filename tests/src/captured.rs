@@ -11,13 +11,13 @@ use bytes::Bytes;
 pub struct Captured {
     /// True if the client sent the message.
     pub from_client: bool,
-    /// A description.
+    /// The name in the file, or the kind of the message if the file has no name.
     pub name: String,
     /// The complete message, starting with the RPC-over-RDMA header.
     pub bytes: Bytes,
 }
 
-/// Returns the string value of a key in a line of JSON without nesting and escapes, if the line has the key.
+/// Returns the string value of a key in a line of JSON without nesting or escapes, if the line has the key.
 fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!("\"{key}\": \""))?;
     rest.split_once('"').map(|(value, _)| value)
@@ -68,7 +68,7 @@ pub struct CapturedFrame {
     pub handshake: bool,
     /// True if the peers agreed on CRCs.
     pub crc: bool,
-    /// A description.
+    /// The name in the file, or the kind of the frame if the file has no name.
     pub name: String,
     /// The complete frame.
     pub bytes: Bytes,

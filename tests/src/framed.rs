@@ -51,7 +51,7 @@ impl Splitter {
     }
 }
 
-/// Returns true if this request and reply enable CRCs. RFC 5044 section 7.1 enables CRCs if either peer
+/// Returns true if this request and reply enable CRCs. RFC 5044 section 7.1.1 enables CRCs if either peer
 /// requires them.
 ///
 /// # Panics

@@ -20,7 +20,7 @@ pub struct TestMechanism {
     pub key: u64,
     /// The number of tokens that the mechanism expects from its peer.
     pub rounds: usize,
-    /// The length of the padding in each token.
+    /// The length of the padding in each token, in bytes.
     pub token: usize,
     /// The number of started contexts.
     pub started: Arc<AtomicUsize>,
@@ -50,7 +50,7 @@ impl GssMechanism for TestMechanism {
 }
 
 impl GssExchange for Exchange {
-    /// A token is the name of its sender, a colon, and padding.
+    /// Processes a token, which consists of the name of its sender, a colon, and padding.
     fn step(&mut self, token: &[u8]) -> Result<GssStep, GssError> {
         let own = format!("{}:{}", self.mechanism.name, "x".repeat(self.mechanism.token)).into_bytes();
         if token.is_empty() && self.seen == 0 {

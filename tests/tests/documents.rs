@@ -58,7 +58,7 @@ fn each_section_with_a_requirement_has_a_rule() {
     assert!(missing.is_empty(), "{} lacks rules for these sections: {missing:?}", trace::RULES);
 }
 
-/// Returns the numbers of the sections that contain a requirement word of RFC 2119.
+/// Returns the numbers of the sections that contain a word of RFC 2119 other than MAY and OPTIONAL.
 fn sections_with_requirements(text: &str) -> BTreeSet<&str> {
     const WORDS: [&str; 5] = ["MUST", "SHOULD", "SHALL", "REQUIRED", "RECOMMENDED"];
     let mut section = "";

@@ -230,7 +230,7 @@ fn cached_bytes_are_bounded() {
     assert_eq!(cache.table.bytes(), 51);
 }
 
-/// A caller cannot evict the replies to another caller, either with many calls or with long replies.
+/// Neither many calls nor long replies of one caller evict the replies to callers that use less of the cache.
 #[test]
 fn the_caller_with_the_most_entries_is_evicted() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));

@@ -25,7 +25,7 @@ struct Peer {
     fencing: Vec<(Token, u32)>,
     /// True if fences complete only in `finish_fencing`.
     slow: bool,
-    /// The number of registrations that succeed. All later registrations fail.
+    /// The number of further registrations that succeed. All later registrations fail.
     registrations: usize,
     next_handle: u32,
     receives: u32,

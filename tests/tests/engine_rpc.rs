@@ -222,6 +222,6 @@ fn r185_a_chunk_where_no_eligible_item_begins_is_garbage() {
         let received = Received { stream: message.clone(), items: Placed::Positioned(vec![item]) };
         // A chunk within the RPC header is detected at the end of the arguments.
         assert_ne!(answer(&received), None);
-        assert!(!matches!(error(&received), ReplyError::NotTheReply), "at {position}");
+        assert_eq!(error(&received), ReplyError::GarbageArguments, "at {position}");
     }
 }

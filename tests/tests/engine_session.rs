@@ -383,7 +383,7 @@ fn a_kept_connection_reconnects_with_backoff_even_without_calls() {
     assert_eq!((client.connects, client.now), (1, Time(MS(100))));
 }
 
-/// If the call failed as unsent, the caller might repeat it although the server has executed it.
+/// If the call failed as unsent, the caller might repeat the call although the server may have executed it.
 #[test]
 fn a_sent_call_that_cannot_be_retransmitted_fails_as_sent() {
     let mut client = Client::connected();

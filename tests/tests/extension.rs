@@ -71,7 +71,7 @@ fn messages_of_the_base_are_unchanged() {
         assert!(!matches!(extended.rdma_body, RdmaBody::Keepalive(_) | RdmaBody::KeepaliveAck(_)));
         assert_eq!(xdr::to_bytes(&extended).expect("a decoded header encodes"), bytes);
     }
-    // `Header` cannot represent RDMA_DONE and RDMA_MSGP.
+    // `Header` cannot represent RDMA_DONE or RDMA_MSGP.
     for words in [&[7, 1, 32, 3][..], &[7, 1, 32, 2, 64, 512, 0, 0, 0]] {
         let bytes: Bytes = words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
         let extended: RdmaMsg = xdr::from_bytes(&bytes).expect("a header of the base protocol");

@@ -234,8 +234,8 @@ impl Conversation {
         self.outcome
     }
 
-    /// One peer learns that the stream is cut, and its further output is lost. The other peer learns of the
-    /// cut later.
+    /// Ends the connection for one peer, whose further output is lost. Ends the connection for the other peer
+    /// after that peer has processed the outstanding data.
     fn handle_cut(&mut self) {
         let Cut { from, first, .. } = self.cut.expect("the stream is cut");
         let first = match first {

@@ -51,7 +51,8 @@ struct Variant {
     reduced: Vec<bool>,
     /// The approximate maximum number of segments of the longest chunk.
     pieces: u32,
-    /// Extra bytes of each chunk that a call offers, and the size of a surplus Write chunk.
+    /// Extra bytes of the Reply chunk and of the Write chunks for reduced items, and the size of a surplus
+    /// Write chunk.
     spare: u32,
     long_call: LongCall,
 }
@@ -120,7 +121,7 @@ impl Variant {
         reader.finish().map(|()| value)
     }
 
-    /// Returns both peers, with an inline threshold that fits the chunk lists for this many items.
+    /// Returns both peers, with an inline threshold large enough for the chunk lists of this many items.
     fn pair(&self, items: usize, longest: usize) -> Pair {
         let inline = if items <= 2 { 1024 } else { 4096 };
         let private_data = PrivateData::new(true, inline, inline);

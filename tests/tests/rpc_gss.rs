@@ -274,7 +274,7 @@ fn direct(service: GssService) -> (Direct, GssClient<Direct, Echo>, Arc<GssServe
     (direct.clone(), GssClient::new(direct, TestMechanism::new("alice"), service), gss)
 }
 
-/// Returns an encoded call of `alice`, in an established context, that the server has not executed.
+/// Returns an encoded call of `alice` that has an established context and that the server has not executed.
 async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8>) {
     let (direct, client, _) = direct(service);
     echo(&client, &args(10, 10, 10)).await.unwrap();

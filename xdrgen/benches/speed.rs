@@ -125,7 +125,7 @@ fn documents() -> (&'static str, Vec<PathBuf>) {
     match corpus.filter(|path| path.exists()) {
         Some(path) => ("RFC 5662", vec![path]),
         None => {
-            println!("XDRGEN_CORPUS has no rfc/rfc5662.txt: using specs/nfs3.txt");
+            println!("XDRGEN_CORPUS is not set or has no rfc/rfc5662.txt: using specs/nfs3.txt");
             let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs");
             ("specs/nfs3.txt", vec![specs.join("nfs3.txt")])
         }

@@ -121,7 +121,7 @@ impl Severity {
 pub struct Label {
     /// The position.
     pub span: Span,
-    /// The label.
+    /// The text to show there.
     pub text: String,
 }
 

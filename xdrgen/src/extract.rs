@@ -156,7 +156,8 @@ fn marked(
         builder.copy(start, start + document.get(start..line.range.end).unwrap_or("").trim_end().len());
         builder.line_end();
     }
-    // Published documents quote the definitions of other documents, so unmarked definitions are not reported.
+    // Published documents may quote definitions of other documents, so their unmarked definitions are not
+    // reported.
     let unmarked = if published { Vec::new() } else { unmarked(id, document, lines, &builder.text) };
     let found = gaps.found.into_iter().chain(unmarked).collect();
     builder.finish(Form::Marked, sections, found)

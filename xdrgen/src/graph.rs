@@ -40,7 +40,7 @@ impl Graph {
         graph
     }
 
-    /// Creates a graph of all uses, in place or not.
+    /// Creates a graph of all uses, including uses through arrays and optional data.
     pub(crate) fn of_all_uses(hir: &Hir) -> Self {
         Graph::new(&hir.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }

@@ -142,7 +142,8 @@ pub struct Union {
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
-    /// The arm of `Default`, by index: the arm that the discriminant 0 selects.
+    /// The index of the arm that `Default` returns: the arm that the discriminant 0 selects. `None` if 0
+    /// selects no arm.
     pub initial: Option<usize>,
     /// True if one arm needs much more memory than the others.
     pub uneven: bool,

@@ -13,9 +13,10 @@
 //! positions in the document. No stage reads or writes a file. [`mod@generate`] runs the stages in order.
 //!
 //! A published RFC cannot be corrected. A document counts as published if it has a `Request for Comments:`
-//! line, or page footers but no XDR marked with `///`. In a published RFC, a misspelled name is read as the
-//! intended name, and an invalid definition is omitted, each with a warning. In any other document, both are
-//! errors. For a misspelled name, the help suggests the most similar name.
+//! line. A document with page footers also counts as published, unless its XDR is marked with `///` or its
+//! file name ends in `.x` or `.xdr`. In a published RFC, a misspelled name is read as the intended name, and
+//! an invalid definition is omitted, each with a warning. In any other document, both are errors. For a
+//! misspelled name, the help suggests the most similar name.
 //!
 //! ```
 //! use rpcrdma_xdrgen::{Options, Source, Sources, generate};

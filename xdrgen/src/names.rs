@@ -15,8 +15,8 @@ pub enum Names {
 }
 
 impl Names {
-    /// Returns the name of a type, or of a version or a procedure as a type. The name of a body written
-    /// in place is the path of names to it, joined by `.` or `_`.
+    /// Returns the name of a type, or of a version or a procedure as a type. For a body written in place,
+    /// `name` is the path of names to the body, joined by `.`.
     #[must_use]
     pub fn of_type(self, name: &str) -> String {
         match self {
@@ -64,7 +64,7 @@ impl Names {
 }
 
 /// Lower-case names that emitted code uses and that names of the document could shadow: built-in types,
-/// crates, and parameters of functions.
+/// crates, modules, functions, parameters and variables.
 pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
     _args alloc answer arbitrary args bool borrowed call char context core f32 f64 i8 i16 i32 i64 i128 \
     isize proc program reply std str u u8 u16 u32 u64 u128 usize value";

@@ -173,7 +173,7 @@ impl Pass<'_> {
     }
 }
 
-/// Assigns a separate source, from `first` on, to the items of each namespace. Returns these sources with
+/// Assigns a separate source ID to the items of each namespace, starting at `first`. Returns these IDs with
 /// their namespaces.
 pub(crate) fn separate<'a>(
     module: &mut Module,

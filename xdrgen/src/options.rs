@@ -50,7 +50,8 @@ pub enum Manifest {
         /// The directory of the runtime's crate; `None` for the version in the registry.
         runtime: Option<String>,
     },
-    /// The crate is a workspace member and inherits version, edition, license, lints and dependencies.
+    /// The crate is a workspace member. From the workspace, the manifest inherits package fields such as the
+    /// version and the license, and also the dependencies and lints.
     Member,
 }
 
@@ -85,7 +86,7 @@ pub struct Options {
     /// runtime's feature of the same name and, in an emitted crate, also that crate's feature.
     pub derives: Vec<String>,
     /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. If no document
-    /// defines a name, its value may be used as a constant.
+    /// defines a name, its value may be used as a constant or as a type.
     pub defined: BTreeSet<String>,
     /// The language of the documents.
     pub dialect: Dialect,

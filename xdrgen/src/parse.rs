@@ -2,9 +2,9 @@
 //!
 //! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, with one function per
 //! production. The run time is linear in the text, and bodies nest at most 64 levels deep. The parser also
-//! accepts extensions of published documents, rpcgen and xdrpp:
+//! accepts extensions of published documents, rpcgen, xdrpp and Linux's XDR compiler:
 //!
-//! - `%` lines, preprocessor lines, macros with arguments, and namespaces
+//! - `%` lines, preprocessor lines, `pragma` lines, macros with arguments, and namespaces
 //! - `struct name`, `unsigned`, `char`, `short` and `long` as types
 //! - implicit enum values, and characters as numbers
 //! - names of arguments, and strings and arrays as arguments and results

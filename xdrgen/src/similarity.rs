@@ -26,8 +26,8 @@ pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
     short.len() >= 8 && more.is_some_and(|more| more.len() <= short.len())
 }
 
-/// Returns the edit distance: the number of letters to insert, delete, replace or swap with the next,
-/// ignoring case. Thousands of names are compared, so the rows of counts are on the stack. Returns
+/// Returns the edit distance: the minimum number of letters to insert, delete, replace, or swap with the next
+/// letter, ignoring case. Thousands of names are compared, so the rows of counts are on the stack. Returns
 /// `usize::MAX` if `b` has more than [`LONGEST_COMPARED`] bytes.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row = [0; LONGEST_COMPARED + 1];

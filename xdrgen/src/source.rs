@@ -12,10 +12,10 @@ pub(crate) const STDIN: &str = "<stdin>";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
-/// A byte range of the original document, before extraction.
+/// A byte range of an original document (before extraction) or of a binding file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// The document.
+    /// The document or binding file.
     pub source: SourceId,
     /// The offset of the range's first byte.
     pub start: u32,
@@ -43,9 +43,9 @@ pub(crate) fn narrow(offset: usize) -> u32 {
 /// A line and a column, both counted from 1. The column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColumn {
-    /// Line.
+    /// The line, counted from 1.
     pub line: u32,
-    /// Column.
+    /// The column in characters, counted from 1.
     pub column: u32,
 }
 
@@ -151,7 +151,7 @@ pub enum Refused {
         /// The error from the operating system.
         error: String,
     },
-    /// The path is a directory, a pipe or a device.
+    /// The path is not a regular file, but for example a directory, a pipe or a device.
     NoFile(PathBuf),
     /// The run already includes the maximum number of files.
     TooMany {

@@ -221,7 +221,8 @@ mod tests {
         (0..2048).map(|_| next()).collect()
     }
 
-    /// Tests that arbitrary values have an encoding, and round-trip through XDR and JSON.
+    /// Tests that arbitrary values have an encoding, and round-trip through XDR and JSON. Returns the number
+    /// of distinct lengths of the encodings.
     fn round_trips<T>() -> usize
     where
         T: for<'a> arbitrary::Arbitrary<'a> + xdr::Xdr + serde::Serialize + serde::de::DeserializeOwned,
@@ -390,7 +391,7 @@ fn user_crate() -> Scratch {
     scratch
 }
 
-/// Generates a separate crate from the same two documents, with a relative path to the runtime. Then runs the
+/// Generates a separate crate from `base.x` and `more.x`, with a relative path to the runtime. Then runs the
 /// command in the crate's manifest, which must generate the same files.
 fn emit_crate(scratch: &Scratch) {
     let up = scratch.path("").components().skip(1).map(|_| "../").collect::<String>();
@@ -487,7 +488,8 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/more.x:2:18") && output.contains("`leaf`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // The type of a version shows whether it has a binding. Without a binding, `over_rdma` does not compile.
+    // The type of a version shows whether the version has a binding. Without a binding, the call of
+    // `over_rdma` does not compile.
     scratch.write("src/lib.rs", &format!("{}{BOUND}", LIB.trim_start()));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(success, "{output}");

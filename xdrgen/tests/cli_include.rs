@@ -202,7 +202,7 @@ fn links_to_directories_are_followed() {
     std::os::unix::fs::symlink("../other/sub", folder.path().join("here/link")).unwrap();
     let output = compiler(folder.path(), &["check", "here/a.x"]);
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
-    // A file with two paths is read once.
+    // `c.x` and `link/../c.x` are different files, and both are read.
     let both = "#include \"c.x\"\n#include \"link/../c.x\"\nstruct a { wrong one; c two; };\n";
     std::fs::write(folder.path().join("here/a.x"), both).unwrap();
     let output = compiler(folder.path(), &["check", "here/a.x"]);

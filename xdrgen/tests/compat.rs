@@ -253,7 +253,7 @@ fn rfc_8178_has_separate_rules() {
     assert_eq!(by_rfc_8178(base, &new).0, ["X507"]);
 }
 
-/// The codes of breaches, and the text of each addition, or its name if the text is empty.
+/// The codes of the breaches, and for each addition its text, or its name if the text is empty.
 type Judged = (Vec<&'static str>, Vec<String>);
 
 fn by_rfc_8178(base: &str, new: &str) -> Judged {
@@ -276,7 +276,7 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
     let cases: &[(&str, &str, Judged)] = &[
         // New values of an enum, regardless of whether a union has an arm for them.
         ("PUT = 2", "PUT = 2, TELL = 3", added("TELL = 3")),
-        // New arms, for new and for existing values.
+        // A new arm for an existing value is allowed, but a new default arm is not.
         ("int from;", "int from; case PUT: int to;", added("case PUT: int to")),
         ("int from;", "int from; default: void;", breach("X510")),
         // New flag bits. A flag may be removed only if another flag has its bit.
@@ -286,7 +286,7 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
         (", TWO = 2", "", breach("X504")),
         (", PUT = 2", "", breach("X504")),
         ("case GET: int from;", "case PUT: int from;", (vec!["X508"], vec!["case PUT: int from".to_owned()])),
-        // New programs are allowed, but no new procedures or versions.
+        // New programs are allowed, but new procedures and versions are not.
         ("DO(request) = 1;", "DO(request) = 1; void MORE(void) = 2;", breach("X514")),
         ("} = 1; } = 300", "} = 1; version W { void NONE(void) = 0; } = 2; } = 300", breach("X514")),
         ("program P", "program Q { version V { void A(void) = 1; } = 1; } = 301; program P", added("301")),
@@ -319,7 +319,7 @@ fn a_breach_in_the_use_of_a_macro_shows_the_expansion() {
     let text = breach.text();
     assert_eq!(text.help.as_deref(), Some("`FIELD` expands to `hyper b ;`"));
     assert!(text.related.iter().any(|label| label.text == "in this expansion of the macro"), "{breach:?}");
-    // Errors in the documents themselves are also reported.
+    // Errors in the documents themselves show the expansion too.
     let mut sources = Sources::default();
     let one = sources.add(Source::new("a.x", base.replace("int, b", "none, b")));
     let compared = compat(&sources, &[one], &[one], &Options::module("compared"));

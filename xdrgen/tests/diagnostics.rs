@@ -342,7 +342,7 @@ fn finds_one_at(text: &str, line: usize, what: &str) {
     let source = sources.get(id).expect("the document");
     let lines: Vec<usize> =
         found.iter().map(|found| source.line_column(found.span.start).line as usize).collect();
-    // The page break is between two lines of XDR.
+    // Lines 16 to 19 are a page break between lines of XDR, so the lines around them count as adjacent.
     let near = |at: usize| at.abs_diff(line) <= 1 || (15..=19).contains(&at) && (15..=19).contains(&line);
     let shown = diag::render(&found, &sources, false);
     assert!(lines.len() == 1 && near(lines[0]), "{what} in line {line}:\n{shown}");

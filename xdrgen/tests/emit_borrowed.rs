@@ -33,7 +33,7 @@ fn emit(name: &str, sources: &Sources, data: Data) -> (String, Module) {
 /// The check that the tests of all borrowed modules share.
 const LEND: &str = include_str!("borrowed/lend.rs");
 
-/// Returns a test that compares each type of a borrowed module with its owning counterpart.
+/// Returns a test that compares each type of a borrowed module with its owned counterpart.
 fn tests(name: &str, module: &Module) -> String {
     let mut text = String::from(
         "use rpcrdma_runtime::xdr::{Encode, Layout, Size, from_slice};\n\nuse crate::lend::check;\n\n#[test]\nfn every_type() {\n",

@@ -403,8 +403,8 @@ fn the_runtime_itself_names_its_own_crate() {
     }
 }
 
-/// Documents with changed, repeated or missing words: every error is a finding, and the output is valid
-/// Rust.
+/// In documents with replaced, inserted or removed words, every error is a finding. The output for documents
+/// without errors is valid Rust.
 #[test]
 fn a_mutated_document_yields_findings_or_rust() {
     let text = include_str!("language.x");

@@ -8,8 +8,8 @@ use rpcrdma_xdrgen::names::Names;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Returns the lines to compare: all lines except the file's imports, empty lines, and comments, which a
-/// syntax tree does not contain.
+/// Returns the lines to compare: all lines except the file's imports, and except empty lines and `//`
+/// comments, which a syntax tree does not contain.
 fn lines(text: &str) -> Vec<&str> {
     let is_other = |line: &&str| line.trim().is_empty() || line.starts_with("// ");
     let mut in_use = false;
@@ -113,7 +113,7 @@ fn published_documents() {
     }
 }
 
-/// Returns a document with every kind of definition, and names of a given length.
+/// Returns a document with every kind of definition. Each name contains `letters` extra characters.
 fn with_names_of(letters: usize) -> String {
     let name = |what: &str| format!("{what}_{}", "abcdefghi_".repeat(9).get(..letters).unwrap_or_default());
     let (constant, bytes, list, kind) = (name("MOST"), name("bytes"), name("list"), name("kind"));

@@ -31,7 +31,7 @@ fn emit(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
     generated.files.into_iter().map(|(path, text)| (slashed(path), text)).collect()
 }
 
-/// Returns a text with each run of white space as a single space.
+/// Returns a text with each run of white space as a single space, and without spaces inside parentheses.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(").replace(" )", ")")
 }

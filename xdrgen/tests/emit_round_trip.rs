@@ -1,7 +1,7 @@
 //! The output compiles without warnings, and sample values of every type round-trip. The documents are
 //! `language.x` with all constructs of the language, `namespaces.x`, the documents in `specs/`, and all
-//! available published documents. `samples/support.rs` truncates encodings and changes words; the result must
-//! be rejected or valid.
+//! available published documents. `samples/support.rs` also tests invalid encodings: truncated encodings must
+//! be rejected, and encodings with changed words must be rejected or round-trip.
 
 mod samples;
 mod scratch;

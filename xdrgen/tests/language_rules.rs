@@ -221,7 +221,8 @@ fn an_undefined_macro_may_be_defined_again() {
     finds("#define N 3\n#define N 9\n", &["X201 2:9"], &[]);
     // A name cannot be used after its `#undef`, unless it is defined again.
     finds("#define N 3\n#undef N /* why */\nstruct a { int x[N]; };\n", &["X202 3:18"], &[]);
-    // Each use has the same value as in C.
+    // Each use has the value of the macro at that position. Unlike in C, `M` keeps the value of `N` at the
+    // definition of `M`.
     let text = "#define N 3\nstruct a { int x[N]; };\n#define M N\n#undef N\n#define N 9\n\
                 struct b { int x[N]; int y[M]; };\n";
     let mut sources = Sources::default();
@@ -466,7 +467,7 @@ fn only_items_are_eligible() {
 fn bounds_of_replies_are_checked() {
     let reply = |text: &str| format!("{}[binding.reply.\"P_GET\"]\n{text}\n", eligible("res.bytes"));
     binding(&reply("item = \"cuont\""), &["X309 6:8"], &["a similar name exists: `count`"]);
-    binding(&reply("item = \"big\""), &["X309 6:8"], &["is not unsigned"]);
+    binding(&reply("item = \"big\""), &["X309 6:8"], &["is not an unsigned int or unsigned hyper"]);
     binding(&reply("item = \"count - 1\""), &["X308 6:8"], &[]);
     binding(&reply("whole = 1.5"), &["X308 6:9"], &[]);
     let other = format!("{}[binding.reply.\"P_GOT\"]\nwhole = 1\n", eligible("res.bytes"));

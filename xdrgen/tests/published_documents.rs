@@ -1,5 +1,6 @@
 //! Published RFCs cannot be corrected: definitions with errors are omitted with a warning, and additions to
-//! other documents are applied. In any other document, mistakes are errors, and additions are only comments.
+//! other documents are applied. An undefined name that another document may define, and a program that loses
+//! a procedure, remain errors. In any other document, mistakes are errors, and additions are only comments.
 //! With `keep_going`, the valid definitions of any document are emitted.
 
 use rpcrdma_xdrgen::diag::{has_errors, render};

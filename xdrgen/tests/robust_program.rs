@@ -1,5 +1,5 @@
-//! Runs the program on a megabyte of invalid input: it terminates, reports errors, and needs little
-//! memory.
+//! Runs the program on about a megabyte of random or invalid input. The program must terminate within the
+//! limits on time and memory, and count the findings that it does not show.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -188,7 +188,7 @@ fn run_on(folder: &Path, name: &str, bytes: &[u8]) {
             let status = output.status.code();
             assert!(matches!(status, Some(0 | 1)), "{task:?} {file}: {status:?}\n{shown}");
             assert!(shown.len() < SIZE, "{task:?} {file} prints {} bytes", shown.len());
-            // An exit status of 1 means only that errors were reported.
+            // The exit status is 1 if and only if errors are reported.
             assert_eq!(status == Some(1), shown.contains("error["), "{task:?} {file}: {shown}");
         }
     }

@@ -159,7 +159,7 @@ impl Random {
         (declaration, false)
     }
 
-    /// Returns a document of structs, unions and typedefs that contain each other, and its binding.
+    /// Returns a document of structs and unions that contain each other, and its binding.
     fn document(&mut self, count: u64) -> (String, String) {
         let (mut text, mut eligible) = (String::new(), Vec::new());
         for owner in 0..count {
@@ -341,7 +341,7 @@ fn nfs_needs_chunks_for_known_procedures() {
     let read = ["80", "80", "inline", "count + padding + 104", "104", "Write chunk"];
     assert_eq!(row(&small, "NFSPROC3_READ")[1..], read);
     assert_eq!(row(&small, "NFSPROC3_READDIR").last().map(String::as_str), Some("Reply chunk"));
-    // A path of 4,096 bytes fits at the larger threshold.
+    // The path in the result has at most 4,096 bytes, which fit at a threshold of 8192.
     assert_eq!(row(&small, "NFSPROC3_READLINK").last().map(String::as_str), Some("Write chunk"));
     assert_eq!(
         row(&table(&["--inline", "8192"]), "NFSPROC3_READLINK").last().map(String::as_str),

@@ -36,12 +36,13 @@ pub use config::Nfs3dConfig;
 #[command(name = "nfs3d", version)]
 #[non_exhaustive]
 pub struct Nfs3dArguments {
-    /// The options of the only export, or the defaults of the exports in the configuration file.
+    /// The options of the only export. If the configuration file has export tables, the defaults of their
+    /// exports, except for `path`.
     #[command(flatten)]
     pub export: ExportOptions,
     /// Read options from this TOML file: NAME = VALUE for long options, dir = "DIR", and an array of tables
-    /// named export, with the options of one export per table. Options outside of tables are the defaults for
-    /// all exports. The command line overrides options outside of tables.
+    /// named export, with the options of one export per table. Options outside of tables, except path,
+    /// are the defaults for all exports. The command line overrides options outside of tables.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check options, provider, addresses, directories, handle key and keytab, then exit
@@ -72,7 +73,7 @@ pub struct Nfs3dArguments {
     /// Serve Prometheus metrics and a health check (/healthz) over HTTP at this address
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<String>,
-    /// Maximum time to wait for running calls when the server stops
+    /// Maximum time, in seconds, to wait for running calls when the server stops
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub stop_timeout: Duration,
     /// The format of warnings, errors and the log on standard error. In JSON, each span is logged when it

@@ -40,7 +40,7 @@ pub enum ClientError {
         procedure: &'static str,
         /// The file.
         path: String,
-        /// The status (RFC 1813 section 2.6).
+        /// The status: `nfsstat3` (RFC 1813 section 2.6), or `mountstat3` (section 5.1.5) for MNT.
         status: u32,
     },
     /// The server does not accept the security flavor of the URL.

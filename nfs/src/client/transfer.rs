@@ -228,8 +228,8 @@ impl Remote {
         }
     }
 
-    /// Writes everything from a source and commits it to stable storage. Writes everything again if the
-    /// server restarts meanwhile.
+    /// Writes the data of a source and commits the data to stable storage. Writes all data again if the
+    /// server restarts meanwhile. Returns the digest of the data. Does not truncate a longer file.
     ///
     /// # Errors
     /// [`ClientError`], and errors of the source.
@@ -383,8 +383,13 @@ async fn read_range(
             Read3Res::Default(status, _) => return Err(ClientError::status("READ", &path, status as i32)),
         };
         let len = u32::try_from(read.data.len()).ok().filter(|len| *len <= count && *len == read.count);
-        let len = len
-            .ok_or_else(|| ClientError::server("READ", &path, "count differs from the length of the data"))?;
+        let len = len.ok_or_else(|| {
+            ClientError::server(
+                "READ",
+                &path,
+                "count differs from the length of the data or exceeds the requested count",
+            )
+        })?;
         if len == 0 && !read.eof {
             return Err(ClientError::server(
                 "READ",
@@ -422,7 +427,11 @@ async fn write_range(
             Write3Res::Default(status, _) => return Err(ClientError::status("WRITE", &path, status as i32)),
         };
         if done.count == 0 || done.count > count {
-            return Err(ClientError::server("WRITE", &path, "invalid count of written bytes"));
+            return Err(ClientError::server(
+                "WRITE",
+                &path,
+                "count of written bytes is zero or exceeds the length of the data",
+            ));
         }
         if done.committed != StableHow::FileSync {
             verifiers.push(done.verf);

@@ -18,10 +18,11 @@
 //!   processes of this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
 //!   adds these rights to the mode. If the server is killed at that time, the rights remain.
-//! - Requires `/proc`, which is used to reopen a checked file and to change its mode.
+//! - Requires `/proc`. Paths below `/proc/self/fd` are used to reopen a checked file, to test access, to
+//!   change the mode and to create a hard link.
 //! - Files stay open for up to two seconds after they were last read or written. During this time, a written
 //!   file cannot be executed (ETXTBSY). Per export, at most 512 descriptors stay open. All exports together
-//!   use at most about a quarter of the process's limit of open files.
+//!   use at most about a quarter of the process's limit on open files.
 //! - If the process handles or ignores SIGXFSZ, as `nfs3d` does, a WRITE past RLIMIT_FSIZE fails with
 //!   [`NfsError::FBig`]. Otherwise, the signal terminates the process.
 //! - Each known file uses about 150 bytes of memory until a client removes the file. The memory of files that

@@ -63,7 +63,7 @@ pub enum NfsError {
 }
 
 impl NfsError {
-    /// Returns the protocol's number.
+    /// Returns the number of this error in `nfsstat3`.
     #[must_use]
     pub const fn number(self) -> u32 {
         self as u32

@@ -17,12 +17,16 @@ fn not_built() -> GssError {
     GssError { text: Some("built without the feature `krb5`".into()), ..GssError::FAILURE }
 }
 
+/// Returns an error, since the feature `krb5` is disabled.
+///
 /// # Errors
 /// Always fails.
 pub fn client(_: &str) -> Result<impl GssMechanism + 'static, GssError> {
     Err::<Never, _>(not_built())
 }
 
+/// Returns an error, since the feature `krb5` is disabled.
+///
 /// # Errors
 /// Always fails.
 pub fn server() -> Result<GssServer, GssError> {

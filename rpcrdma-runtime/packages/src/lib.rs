@@ -69,7 +69,8 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
 }
 
 /// Searches for libclang in approximately the same places as bindgen: `LIBCLANG_PATH`, the directory that
-/// `llvm-config` prints, and the usual directories and their subdirectories.
+/// `llvm-config` prints, and the usual directories. Also searches up to three levels of those subdirectories
+/// of the usual directories whose names start with `llvm`, `lib`, `x86_64` or `aarch64`.
 ///
 /// If `LIBCLANG_PATH` is set, it is not checked, because bindgen reports a wrong path itself.
 fn has_libclang() -> bool {

@@ -1,5 +1,5 @@
-/// Defines a struct of `u64` counters, each with a label for [`Display`](core::fmt::Display), which omits
-/// counters that are 0.
+/// Defines a struct of `u64` counters, each with a label for [`Display`](core::fmt::Display). `Display` omits
+/// counters that are 0, and prints `nothing` if all are 0.
 macro_rules! counts {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident: $label:literal,)* }) => {
         $(#[$meta])*

@@ -57,8 +57,9 @@ pub struct StreamConfig {
 }
 
 impl StreamConfig {
-    /// Returns settings with CRCs, without markers, and with 16 outstanding RDMA Reads in each direction.
-    /// Each Send and each FPDU fits into an Ethernet frame.
+    /// Returns settings with CRCs, without markers, and with up to 16 outstanding RDMA Reads in each
+    /// direction. A received Send has at most 1,024 octets and a sent FPDU at most 1,436. Each usually fits
+    /// into an Ethernet frame.
     #[must_use]
     pub fn new(role: Role) -> Self {
         StreamConfig {

@@ -33,7 +33,8 @@ pub trait Program: 'static {
     /// The program's name in its document, or the version's name if the implementation gives none.
     const PROGRAM_NAME: &'static str = Self::NAME;
     /// The number and name of each procedure, in the document's order. Calls to other procedures do not
-    /// compile. The list is checked only where a procedure is called, not in a program that is only served.
+    /// compile. The list is checked only where a procedure is called, so code that only serves
+    /// the program does not check the list.
     const PROCEDURES: &'static [(u32, &'static str)];
 }
 
@@ -146,7 +147,7 @@ pub trait Procedure: 'static {
     }
 }
 
-/// The maximum sizes of a reply in bytes, excluding the RPC header.
+/// The maximum sizes of a reply in bytes, excluding the RPC header, and its maximum number of eligible items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyBounds {
     /// The result including its eligible items.
@@ -280,7 +281,7 @@ pub trait Service: Send + Sync + 'static {
         true
     }
 
-    /// Returns the maximum length of a procedure's arguments, in bytes. A server accepts calls of this
+    /// Returns the maximum length of the arguments of any procedure, in bytes. A server accepts calls of this
     /// length, up to half of its memory budget, even if they exceed the default limits of its transports. A
     /// client over TCP accepts backward calls of this length, up to 24 MiB. The default is 0: only the
     /// default limits apply.

@@ -36,7 +36,7 @@ use crate::xdr::{ItemMemory, Message};
 pub struct SessionCall {
     /// The RPC message. Its first word is the XID, for which [`Session::is_outstanding`] must return false.
     pub message: Message,
-    /// The maximum size of the reply.
+    /// The bounds of the reply: its maximum sizes, and its maximum number of eligible items.
     pub bounds: ReplyBounds,
     /// The timeout, or `None` for the timeout of the policy.
     pub timeout: Option<Duration>,

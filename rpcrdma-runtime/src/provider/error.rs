@@ -4,7 +4,7 @@ use std::io;
 /// An error of a provider.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a connection attempt failed.
+/// The reason why a connection attempt failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {

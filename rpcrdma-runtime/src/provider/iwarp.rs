@@ -1,8 +1,9 @@
 //! iWARP in user space over TCP. This provider needs no driver, kernel module or hardware, and interoperates
 //! with iWARP peers such as Linux's siw.
 //!
-//! [`connect`] and [`IwarpRequest::accept`] return an [`IwarpConnection`], which is a
-//! [`Connection`](super::Connection). [`IwarpConnector`] is the connector for clients.
+//! [`connect`] and [`IwarpRequest::accept`] return an [`IwarpConnection`], which implements
+//! [`Connection`](super::Connection). [`IwarpConnector`] implements [`Connector`](super::Connector) for
+//! clients.
 
 #[cfg_attr(not(feature = "capture"), path = "iwarp/no_capture.rs")]
 mod capture;

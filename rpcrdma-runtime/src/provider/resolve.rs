@@ -6,7 +6,7 @@ use tokio::net::lookup_host;
 
 use super::{BoxError, ConnectError};
 
-/// Resolves names with ports, separated by commas: the text that `ToAddress` returns.
+/// Resolves names with ports, separated by commas, in the format of `ToAddress::to_address`.
 pub(crate) async fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
     for name in text.split(',') {

@@ -81,7 +81,7 @@ impl Client {
     /// Connects with a connector of any provider. The client also reconnects with this connector.
     ///
     /// # Errors
-    /// The error of the connector.
+    /// The [`ConnectError`] of the connector.
     pub async fn connect_via(
         connector: impl Connector,
         options: ClientOptions,
@@ -99,8 +99,9 @@ impl Client {
         TcpClient::connect(address).await
     }
 
-    /// Uses an existing connection of any provider. The client cannot reconnect: all calls fail once the
-    /// connection ends. An idle connection stays open. Spawns the driver task on the current runtime.
+    /// Creates a client over an existing connection of any provider. The client cannot reconnect: all calls
+    /// fail once the connection ends. An idle connection stays open. Spawns the driver task on the current
+    /// runtime.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.

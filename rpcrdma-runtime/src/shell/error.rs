@@ -65,7 +65,7 @@ pub enum CallError {
         target: Box<CallTarget>,
         /// The bound of the reply or of an item in it, in bytes.
         bytes: u64,
-        /// The maximum size of a chunk.
+        /// The maximum size of a chunk, in bytes.
         max: u64,
     },
     /// The call or its reply may exceed a limit. Either the peer replied with ERR_CHUNK
@@ -125,7 +125,7 @@ impl CallError {
 
 fn too_long(target: &CallTarget, bytes: u64, reply: Option<Size>, source: &TransportError) -> String {
     let limits = format!(
-        "limits of the server: MessageLimits::max_transfer, over TCP TcpOptions::max_record; by default {MAX_TRANSFER} bytes, or the longest call of its programs"
+        "limits of the server: MessageLimits::max_transfer, over TCP TcpOptions::max_record; by default at least {MAX_TRANSFER} bytes, and more if its programs have longer calls"
     );
     if reply.is_none() && !matches!(source, TransportError::Chunk) {
         return format!(
@@ -150,7 +150,7 @@ fn too_long(target: &CallTarget, bytes: u64, reply: Option<Size>, source: &Trans
     )
 }
 
-/// Why a server failed to start or stopped.
+/// Why a server failed to start, or why it stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {

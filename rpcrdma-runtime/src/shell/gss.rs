@@ -76,8 +76,9 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         }))
     }
 
-    /// Establishes the context over another transport to the same server. TCP suits long tokens better (RFC
-    /// 8166 section 8.2.2.1). The server must share its contexts between both addresses.
+    /// Establishes the context over another transport to the same server. Some NFS clients establish contexts
+    /// over TCP (RFC 8166 section 8.2.2.1), which suits long tokens better. The server must share its
+    /// contexts between both transports.
     ///
     /// # Errors
     /// The errors of a call. An error leaves the client unchanged.

@@ -79,9 +79,9 @@ impl CallContext {
     /// until the work ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
-    /// reserved before the handler runs. A call of up to 16 KiB, including its chunks, has no memory of its
-    /// own unless the call waited for memory; the connection counts such calls together. For such a call, the
-    /// method returns `None` if `bytes` is at most 16 KiB. If `bytes` is larger, each invocation makes a
+    /// reserved before the handler runs. A call that did not wait for memory, and whose chunks have at most
+    /// 16 KiB in total, has no memory of its own: the connection counts such calls together. For such a call,
+    /// the method returns `None` if `bytes` is at most 16 KiB. If `bytes` is larger, each invocation makes a
     /// separate reservation, which the handler must hold while it uses the memory. Over TCP, a reply without
     /// a reservation counts as soon as the reply is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {

@@ -59,7 +59,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds an address with default options.
+    /// Binds an address for iWARP in user space, with default options.
     ///
     /// # Errors
     /// [`ServeError::Bind`], and [`ServeError::Capture`] with the feature `capture`.

@@ -45,7 +45,8 @@ pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
     )
 }
 
-/// The span contains no names, because the header identifies a procedure only by numbers.
+/// Creates the span of a received call. The span contains no names, because the header identifies a procedure
+/// only by numbers.
 pub(super) fn server_call(header: &CallHeader, peer: Option<SocketAddr>) -> Span {
     let CallHeader { xid, program, version, procedure, .. } = *header;
     debug_span!(

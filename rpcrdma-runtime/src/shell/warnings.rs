@@ -76,7 +76,7 @@ impl Warnings {
 
     /// Logs a warning about a call. The level is DEBUG if the peer's owner has already caused a warning of
     /// this kind in the period. The level is also DEBUG once the server has logged its maximum number of
-    /// warnings.
+    /// warnings in the period.
     pub(super) fn log(&self, kind: Kind, subject: Subject, what: impl Display) {
         let Subject { program, version, procedure, xid, peer, bytes } = subject;
         let is_warning = self.may_warn(kind, Owner::of_peer(peer));

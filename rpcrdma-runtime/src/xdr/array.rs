@@ -169,7 +169,7 @@ pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> R
     sink.put_u32(0)
 }
 
-/// Reads a chain of optional data in a loop, so that the length of the chain does not affect the stack.
+/// Reads a chain of optional data in a loop, so that a long chain needs no more stack than a short chain.
 ///
 /// # Errors
 /// [`super::ErrorKind::Truncated`] if the stream ends before the chain, [`super::ErrorKind::BadBool`],

@@ -7,7 +7,7 @@ use super::sink::Room;
 pub use super::slice::{Slice, decode_slice, encode_slice};
 use super::{DdpItem, Encode, Error, Layout, Lengths, Reader, Sink, Size};
 
-/// The element type of an array's container.
+/// A container for the elements of an array.
 pub trait Elements {
     /// The element type.
     type Element;
@@ -217,10 +217,10 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
     if const { is_staged(T::LENGTHS) } { value.encode_fields::<_, true>(sink) } else { value.encode(sink) }
 }
 
-/// Writes a struct field by field, or as one run if it has a fixed size.
+/// Writes a struct as one run if it has a fixed size, otherwise field by field.
 ///
 /// # Errors
-/// Returns the error of a field.
+/// Returns the error of a field or of the sink.
 #[inline(always)]
 pub fn encode_struct<T: Encode, S: Sink + ?Sized>(value: &T, sink: &mut S) -> Result<(), Error> {
     encode_run!(T::LENGTHS, sink, room => { value.encode_fields::<_, true>(room)?; });

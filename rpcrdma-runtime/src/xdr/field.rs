@@ -77,7 +77,7 @@ impl<'de, T: Decode<'de>> Field<'de, T> {
     }
 }
 
-/// Reports a type that implements [`Layout`] by hand but lacks the traits that a use requires.
+/// Reports a type that implements [`Layout`] by hand but lacks [`Encode`], which a use requires.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Known<T: Layout>: Sized {
     fn encode<S: Sink + ?Sized, const RUN: bool>(self, value: &T, sink: &mut S) -> Result<(), Error>

@@ -13,7 +13,7 @@ use super::{Error, ErrorKind, Item, Sink, pad_len, spare};
 pub struct Message {
     /// The Payload stream without the items, but with their counts.
     pub stream: Bytes,
-    /// The items.
+    /// The items that were moved out of the stream.
     pub items: Vec<Item>,
 }
 
@@ -94,7 +94,7 @@ fn padded(data: &Bytes) -> u64 {
 pub struct Received {
     /// The received Payload stream.
     pub stream: Bytes,
-    /// The items.
+    /// The items received by RDMA, which are not in the stream.
     pub items: Placed,
 }
 
@@ -184,6 +184,7 @@ impl Reducer {
     }
 
     /// Truncates the unreduced stream to its first `len` bytes. Removes items that start at or after `len`.
+    /// `len` must not lie within an item, because items are not shortened.
     pub fn truncate(&mut self, len: u64) {
         self.items.retain(|item| u64::from(item.position) < len);
         self.taken = self.items.iter().fold(0, |sum, item| sum.saturating_add(padded(&item.data)));

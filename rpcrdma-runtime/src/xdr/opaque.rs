@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// The types that may be `#[ddp_eligible]`: variable-length opaque data and strings (RFC 8166 section 3.4.4).
+/// The types that may be `#[ddp_eligible]` (RFC 8166 section 3.4.2): variable-length opaque data and strings.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "neither an `Opaque` nor an `XdrString`",

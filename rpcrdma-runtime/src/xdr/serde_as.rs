@@ -1,9 +1,9 @@
 //! Support for [`serde`]: implementations for XDR's types, and shapes for fields that serde cannot read or
 //! would read without a bound.
 //!
-//! Variable-length opaque data is serialized as bytes. In a human-readable format, a UTF-8 string is
-//! serialized as text, and any other string as bytes. Deserialization rejects a value that is longer than its
-//! type allows.
+//! Variable-length opaque data is serialized as bytes. A string is serialized as text if the format is
+//! human-readable and the string is UTF-8, otherwise as bytes. Deserialization rejects a value that is longer
+//! than its type allows.
 //!
 //! A field that needs a shape names the shape, as in generated types:
 //!
@@ -128,7 +128,7 @@ pub struct Array<A>(PhantomData<A>);
 #[derive(Debug)]
 pub struct Many<A>(PhantomData<A>);
 
-/// A vector of at most `MAX` elements.
+/// A vector of at most `MAX` elements with the shape `A`.
 #[derive(Debug)]
 pub struct Bounded<A, const MAX: u32>(PhantomData<A>);
 

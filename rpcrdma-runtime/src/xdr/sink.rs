@@ -50,11 +50,11 @@ pub trait Sink {
     /// Returns the offset of the next byte in the unreduced stream.
     fn position(&self) -> u64;
 
-    /// Appends a DDP-eligible item after its count. A reducing sink moves the item out of the stream; other
-    /// sinks copy and pad it.
+    /// Appends a DDP-eligible item after its count. A reducing sink moves the item out of the stream unless
+    /// the item is too short. Otherwise the sink copies and pads the item.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] from a reducing sink if the position does not fit 32 bits, or the error of
+    /// [`ErrorKind::TooLarge`] from a reducing sink if the position does not fit in 32 bits, or the error of
     /// [`Sink::put`].
     fn put_item(&mut self, item: &Bytes) -> Result<(), Error> {
         self.put_padded(item)
@@ -239,7 +239,8 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Takes its parameters by value, because a reference would force a [`Room`] out of registers.
+/// Returns the error of a run whose values do not fill its memory exactly. Takes its parameters by value,
+/// because a reference would force a [`Room`] out of registers.
 #[cold]
 fn truncated(needed: usize, left: usize, end: u64) -> Error {
     let kind = ErrorKind::Truncated { needed: needed as u64, left: left as u64 };

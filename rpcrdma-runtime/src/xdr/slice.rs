@@ -1,4 +1,4 @@
-//! Rust slices as opaque data and strings in hand-written types.
+//! Rust slices as opaque data and strings in handwritten types.
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 

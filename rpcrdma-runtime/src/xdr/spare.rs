@@ -35,7 +35,7 @@ thread_local! {
 /// Passes the spare memory of this thread to `f`, or new memory if the thread is ending.
 #[inline]
 fn with<R>(mut f: impl FnMut(&mut Spare) -> R) -> R {
-    // `f` never calls this function, so the memory is not borrowed twice.
+    // `f` never calls `with`, so the memory is not borrowed twice.
     let result = SPARE.try_with(|spare| spare.try_borrow_mut().ok().map(|mut spare| f(&mut spare)));
     match result {
         Ok(Some(result)) => result,

@@ -65,7 +65,7 @@ impl Short {
 }
 
 impl<const MAX: u32> XdrString<MAX> {
-    /// Wraps bytes.
+    /// Wraps bytes without checking the bound. Encoding checks the bound.
     #[must_use]
     pub const fn new(bytes: Bytes) -> Self {
         XdrString(Text::Shared(bytes))

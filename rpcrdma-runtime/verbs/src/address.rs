@@ -43,7 +43,7 @@ pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
     storage
 }
 
-/// Returns `None` for families other than IPv4 and IPv6.
+/// Returns the IPv4 or IPv6 address with its port, or `None` for other families.
 pub(super) fn from_storage(storage: &sockaddr_storage) -> Option<SocketAddr> {
     let at = &raw const *storage;
     match storage.ss_family {

@@ -46,7 +46,7 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Returns a copy of the next event, or `None` if no event is pending. Acknowledges the event itself.
+    /// Returns a copy of the next event, or `None` if no event is pending. Acknowledges the original event.
     fn next(&self) -> io::Result<Option<Event>> {
         let mut raw = ptr::null_mut();
         // SAFETY: the channel is alive, and `raw` is writable.

@@ -21,7 +21,7 @@ pub struct Device {
     pub iwarp: bool,
     /// The ports.
     pub ports: Vec<Port>,
-    /// Maximum number of concurrent RDMA Reads from the peer (IRD).
+    /// Maximum number of concurrent RDMA Reads from the peer of a connection (IRD).
     pub ird: u32,
     /// Maximum number of outstanding RDMA Reads of a connection (ORD).
     pub ord: u32,
@@ -49,7 +49,7 @@ pub struct Port {
 /// Returns the RDMA devices of this machine. The list is empty if the kernel has no RDMA support.
 ///
 /// # Errors
-/// Fails if a device cannot be opened or queried.
+/// Fails if the devices cannot be listed, or if a device cannot be opened or queried.
 pub fn devices() -> io::Result<Vec<Device>> {
     let list = match ibverbs::devices() {
         Ok(list) => list,

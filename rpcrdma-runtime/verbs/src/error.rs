@@ -27,7 +27,7 @@ pub enum VerbsError {
         /// The timeout.
         after: Duration,
     },
-    /// The peer did not respond, or the handshake failed.
+    /// The route could not be resolved, the peer did not respond, or the handshake failed.
     #[error("the connection could not be established: {event} ({source})")]
     Failed {
         /// The connection manager's name for the event.

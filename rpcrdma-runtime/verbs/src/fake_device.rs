@@ -266,7 +266,8 @@ impl FakeDevice {
         device().calls
     }
 
-    /// Removes the device: all its ids receive an event, and the device executes no more work.
+    /// Removes the device: all ids that are bound to it receive an event, and the device executes no more
+    /// work.
     pub(super) fn remove(self) {
         let mut device = device();
         device.gone = true;
@@ -277,7 +278,7 @@ impl FakeDevice {
         device().gone = false;
     }
 
-    /// Changes the address of the network device: all ids receive an event.
+    /// Changes the address of the network device: all ids that are bound to the device receive an event.
     pub(super) fn change_address(self) {
         device().send_event_to_all(event::ADDR_CHANGE);
     }

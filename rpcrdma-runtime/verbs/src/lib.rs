@@ -68,7 +68,7 @@ mod slots;
 mod tests;
 mod windows;
 
-/// Compiles the program of the guide.
+/// Compiles the program in the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rdma-devices.md")]
 struct Guide;

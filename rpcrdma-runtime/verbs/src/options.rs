@@ -41,8 +41,9 @@ pub struct VerbsOptions {
     /// The maximum number of posted Receives (default 1,024), at least [`VerbsOptions::receives`]. The device
     /// may impose a lower limit.
     pub max_receives: u32,
-    /// The maximum number of posted Sends, RDMA Reads and RDMA Writes (default 256). The device may impose a
-    /// lower limit. Further work is queued.
+    /// The maximum number of posted work requests other than Receives: Sends, RDMA Reads, RDMA Writes, and
+    /// binds and invalidations of memory windows (default 256). The device may impose a lower limit. Further
+    /// work is queued.
     pub max_sends: u32,
     /// The longest Send or RDMA Write with inline data (`IBV_SEND_INLINE`), in octets (default 256). 0
     /// disables inline data. The device may impose a lower limit. On iWARP, no data is sent inline.

@@ -89,8 +89,9 @@ mod tests {
 
     const RATE: u64 = 64 << 10;
 
-    /// Keeps `depth` requests of `octets` outstanding and completes one request per interval `every`. Returns
-    /// the time until `Pace` detects a slow peer, or `None` if that takes more than ten minutes.
+    /// Keeps `depth` requests of `octets` octets each outstanding, and completes one request per interval
+    /// `every`. Returns the time until `Pace` detects a slow peer, or `None` if that takes more than ten
+    /// minutes.
     async fn too_slow(depth: u64, octets: u64, every: Duration) -> Option<Duration> {
         let (mut pace, began) = (Pace::new(RATE).expect("a rate"), Instant::now());
         for oldest in 0.. {

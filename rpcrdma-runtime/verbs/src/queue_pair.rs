@@ -386,7 +386,7 @@ impl QueuePair {
         if is_complete && len <= MAX_COPIED && !self.device.iwarp {
             return self.fetch(token, &remote, len).map(Some);
         }
-        // Without gaps, the peer overwrites all earlier content of the region.
+        // Without gaps, the RDMA Reads overwrite all earlier content of the region.
         if part.offset != 0 && part.offset != self.sink_end {
             return Err(io::Error::other("an RDMA Read does not start where the previous one ended"));
         }
@@ -573,7 +573,7 @@ impl QueuePair {
         match self.windows.as_mut().map(|windows| windows.invalidated(handle)) {
             Some(true) => Ok(Some(handle)),
             Some(false) => Err(CloseReason::Violation(format!(
-                "remote invalidation of handle {handle:#010x}, which was not advertised (RFC 8797 section 4.1)"
+                "remote invalidation of handle {handle:#010x}, which is not advertised (RFC 8797 section 4.1)"
             ))),
             None => Err(CloseReason::Violation(format!(
                 "remote invalidation of handle {handle:#010x}, which the R flag forbids (RFC 8797 section 4.1)"

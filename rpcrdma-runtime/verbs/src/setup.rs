@@ -30,7 +30,8 @@ const PORT_ATTEMPTS: usize = 10;
 /// `receive_size` is the size of the largest message that the peer may send, in octets.
 ///
 /// # Errors
-/// Returns [`VerbsError`] if no device has a route to the address, or if the handshake fails or times out.
+/// Returns [`VerbsError`] if the private data is too long, if no device has a route to the address, if the
+/// device reports an error, or if the handshake fails or times out.
 pub async fn connect(
     address: SocketAddr,
     private_data: &[u8],
@@ -367,8 +368,8 @@ impl VerbsRequest {
     /// Receives are posted before the peer is notified.
     ///
     /// # Errors
-    /// Returns [`VerbsError`] if the private data is too long, or if the handshake fails or times out. The
-    /// connection is then refused.
+    /// Returns [`VerbsError`] if the private data is too long, if the device reports an error, or if the
+    /// handshake fails or times out. The connection is then refused.
     pub async fn accept(self, private_data: &[u8], receive_size: u32) -> Result<VerbsConnection, VerbsError> {
         let VerbsRequest { id, private_data: peer_private_data, peer_ord, peer_ird, options, .. } = self;
         check_length(private_data)?;
@@ -377,8 +378,8 @@ impl VerbsRequest {
                 .map_err(VerbsError::io("creating a queue pair"))?;
             let local = depths(&options, queue_pair.device());
             let depths = Depths {
-                // Linux's client announces an ORD of 0, because it issues no RDMA Reads, but requires a
-                // nonzero IRD.
+                // Linux's client announces an ORD of 0, because it issues no RDMA Reads, but requires the
+                // server to announce a nonzero IRD.
                 ird: if peer_ord == 0 { local.ird } else { local.ird.min(peer_ord) },
                 ord: local.ord.min(peer_ird),
                 ..local

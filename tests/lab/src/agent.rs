@@ -28,7 +28,7 @@ pub(super) fn run(port: u16, script: &str, limit: Duration) -> io::Result<Ran> {
 fn request(mut stream: TcpStream, script: &str, limit: Duration) -> io::Result<Ran> {
     // A random token marks the final line, so that no output of the command can be mistaken for this line.
     let token = format!("{:016x}", RandomState::new().build_hasher().finish());
-    let too_long = || io::Error::new(ErrorKind::InvalidInput, "the timeout is too long");
+    let too_long = || io::Error::new(ErrorKind::InvalidInput, format!("the timeout is too long: {limit:?}"));
     let deadline = Instant::now().checked_add(limit.saturating_add(SLACK)).ok_or_else(too_long)?;
     stream.write_all(format!("{} {} {token}\n{script}", limit.as_secs().max(1), script.len()).as_bytes())?;
     read_response(WithDeadline { stream, deadline }, &token)
@@ -43,7 +43,7 @@ fn read_response(stream: impl Read, token: &str) -> io::Result<Ran> {
     loop {
         let line = output.len();
         if lines.read_until(b'\n', &mut output)? == 0 {
-            let message = "the guest did not return an exit status";
+            let message = "no exit status: the connection closed, or the output exceeds 64 MiB";
             return Err(io::Error::new(ErrorKind::UnexpectedEof, message));
         }
         if let Some(status) = output[line..].strip_prefix(start.as_bytes()).and_then(status) {
@@ -67,7 +67,7 @@ struct WithDeadline {
 
 impl Read for WithDeadline {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let timed_out = || io::Error::new(ErrorKind::TimedOut, "the command timed out");
+        let timed_out = || io::Error::new(ErrorKind::TimedOut, "no response within 60 s after the timeout");
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(timed_out());

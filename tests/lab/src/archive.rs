@@ -1,7 +1,8 @@
 //! Debian's package archive, with the apt configuration of this machine.
 //!
-//! Package lists and packages are stored in the lab's cache. Therefore, the lab needs no privileges and
-//! installs nothing. The lab does not depend on the machine's own package lists, which may be outdated.
+//! Package lists and packages are stored in the lab's cache, and packages are only unpacked. Therefore, the
+//! lab needs no privileges and installs nothing. The lab does not depend on the machine's own package lists,
+//! which may be outdated.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -86,7 +87,7 @@ impl Archive {
         Ok(wanted.into_iter().map(str::to_owned).collect())
     }
 
-    /// Fails if the archive lacks any of these packages. The error lists the missing packages.
+    /// Checks that the archive has these packages. The error lists the missing packages.
     pub(super) fn have(&self, packages: &[&str]) -> Result<(), String> {
         let lacks = |package: &&&str| self.versions(package).is_empty();
         let missing: Vec<&str> = packages.iter().filter(lacks).copied().collect();

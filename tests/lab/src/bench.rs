@@ -17,7 +17,7 @@ use crate::{Kernel, Lab, Machine};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const PROGRAMS: [&str; 2] = ["nfs3bench", "nfs3d"];
-/// The timeout for a script in the guest, in addition to the expected time of its measurements.
+/// The timeout for a script in the guest. [`compare`] adds the expected time of the measurements.
 const SLACK: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,7 +54,7 @@ pub struct Options {
     /// Profile with perf and print the processor time per call, with 1 and 16 concurrent calls
     #[arg(long, conflicts_with_all = ["rounds", "further"])]
     profile: bool,
-    /// Also list this many functions of our user-space code, those with the most processor time first
+    /// Also list the functions of our user-space code with the most processor time, up to this number
     #[arg(long, requires = "profile")]
     functions: Option<usize>,
     /// Further options for nfs3bench (see `nfs3bench --help`)
@@ -184,7 +184,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
             for (name, target) in
                 [("Linux only", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
             {
-                // nfs3bench needs two targets. The same target twice has two consecutive turns.
+                // nfs3bench needs two targets. If both are the same, this target has two consecutive turns.
                 let script =
                     format!("--turn {turn} --in-flight {in_flight} --calls {calls} {target} {target}");
                 let printed = run_script(machine, &profile::script(&script), SLACK)?;

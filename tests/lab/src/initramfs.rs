@@ -9,8 +9,8 @@ use std::path::Path;
 /// A writer of an archive in which all files belong to root.
 pub(super) struct Archive<W: Write> {
     out: W,
-    /// The number of files so far, which is the inode number of the last file. Unique numbers prevent hard
-    /// links.
+    /// The number of entries so far, which is also the inode number of the last entry. Without unique inode
+    /// numbers, the kernel would create hard links.
     files: u32,
 }
 
@@ -24,9 +24,9 @@ impl<W: Write> Archive<W> {
     /// Adds a file, directory or link. `mode` includes the file type, and `name` has no leading slash.
     pub(super) fn add(&mut self, name: &[u8], mode: u32, content: &[u8]) -> io::Result<()> {
         self.files += 1;
-        let size = u32::try_from(content.len()).map_err(|_| io::Error::other("file larger than 4 GiB"))?;
+        let size = u32::try_from(content.len()).map_err(|_| io::Error::other("file of at least 4 GiB"))?;
         let name_size =
-            u32::try_from(name.len() + 1).map_err(|_| io::Error::other("name longer than 4 GiB"))?;
+            u32::try_from(name.len() + 1).map_err(|_| io::Error::other("name of at least 4 GiB"))?;
         let fields = [self.files, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
         self.out.write_all(b"070701")?;
         for field in fields {
@@ -45,7 +45,8 @@ impl<W: Write> Archive<W> {
         self.add_tree_at(root, b"")
     }
 
-    /// Like [`Archive::add_tree`], but adds `prefix` to all names. The prefix must end with a slash.
+    /// Like [`Archive::add_tree`], but adds `prefix` to all names. The prefix must be empty or end with a
+    /// slash.
     pub(super) fn add_tree_at(&mut self, root: &Path, prefix: &[u8]) -> io::Result<()> {
         let mut pending = vec![root.to_path_buf()];
         while let Some(folder) = pending.pop() {

@@ -92,7 +92,7 @@ fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
         }
     }
     Err(format!(
-        "the archive lacks linux-image, linux-headers and linux-source {series} with the same version for amd64"
+        "the archive has no Linux {series} version with linux-image, linux-headers and linux-source for amd64"
     ))
 }
 

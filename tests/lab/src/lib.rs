@@ -61,7 +61,7 @@ impl Series {
     pub fn wanted() -> Result<Self, String> {
         match env::var("RPCRDMA_LAB_KERNEL") {
             Ok(name) => Series::from_str(&name, false)
-                .map_err(|_| format!("RPCRDMA_LAB_KERNEL: unknown kernel series {name}")),
+                .map_err(|_| format!("RPCRDMA_LAB_KERNEL: unknown kernel series {name} (known: 6.1, 6.12)")),
             Err(_) => Ok(Series::default()),
         }
     }
@@ -181,8 +181,8 @@ impl Lab {
     /// Opens the lab of this user.
     ///
     /// # Errors
-    /// Fails if programs are missing, with a list of the packages to install. Also fails if the cache
-    /// directory is unknown or cannot be created.
+    /// Fails if programs are missing, with a list of the packages to install. Also fails on systems other
+    /// than Linux on amd64, and if the cache directory is unknown or cannot be created.
     pub fn detect() -> Result<Self, String> {
         tools::check()?;
         let explicit = env::var_os("RPCRDMA_LAB_CACHE").map(PathBuf::from);
@@ -329,7 +329,7 @@ impl Lab {
     fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { rpcrdma_verbs_packages::missing() } else { Vec::new() };
         if !missing.is_empty() {
-            return Err(format!("missing packages: {}", missing.join(" ")));
+            return Err(format!("missing packages; on Debian: apt-get install {}", missing.join(" ")));
         }
         let series = series.name();
         let mut archive = None;

@@ -166,7 +166,8 @@ impl Machine {
     /// Runs a bash script in the guest.
     ///
     /// # Errors
-    /// Fails if the guest does not respond. A script that fails or times out is not an error.
+    /// Fails if the guest does not respond, or if the output exceeds 64 MiB. A script that fails or times out
+    /// is not an error.
     pub fn run(&self, script: &str, limit: Duration) -> Result<Ran, String> {
         agent::run(self.ports.agent, script, limit).map_err(|error| format!("the guest: {error}"))
     }
@@ -214,7 +215,8 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     // KVM may be present but not work, and QEMU detects this too late. Therefore, KVM is used only on
     // request.
     let accelerator = env::var("RPCRDMA_LAB_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".to_owned());
-    // QEMU 7.2 emulates CMPXCHG16B with wrong flags if an interrupt follows, and then the kernel panics.
+    // In QEMU 7.2, CMPXCHG16B sets wrong flags if an interrupt follows, and the kernel panics. All guests run
+    // without this instruction.
     qemu.args(["-accel", &accelerator, "-cpu", "max,-cx16", "-machine", "q35", "-smp", "2"]);
     qemu.args([
         "-m",

@@ -50,7 +50,7 @@ pub(super) fn script(arguments: &str) -> String {
 /// The activity of a processor in a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Devices and network: softirqs and kernel threads.
+    /// Devices and network: softirqs, and kernel threads other than `nfsd`.
     Devices,
     Interrupts,
     KernelServer,
@@ -162,7 +162,7 @@ pub(super) struct Profile {
 impl Profile {
     #[allow(clippy::cast_precision_loss, reason = "a ratio may be rounded")]
     pub(super) fn of(printed: &str, our_client: bool) -> Result<Self, String> {
-        let (benchmark, recorded) = printed.split_once(SAMPLES).ok_or("perf recorded no samples")?;
+        let (benchmark, recorded) = printed.split_once(SAMPLES).ok_or("the output has no samples")?;
         let calls = benchmark
             .lines()
             .last()

@@ -1,9 +1,9 @@
 //! Records which tests and steps did not run, and why. `cargo xtask ci` collects the records and lists them
-//! at its end.
+//! at the end.
 //!
 //! libtest cannot skip a test at run time, and it hides the output of tests that pass. Records are therefore
-//! appended to the file that the environment variable [`FILE`] names. If this fails, records are written
-//! directly to standard error, which libtest does not capture.
+//! appended to the file that the environment variable [`FILE`] names. If the variable is not set or the file
+//! cannot be written, records are written directly to standard error, which libtest does not capture.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -26,7 +26,7 @@ pub fn record(what: &str, why: impl Display) {
     let line = line(what, &why.to_string());
     let file =
         env::var_os(FILE).and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok());
-    // Write each line with one call, because many processes append.
+    // Write each line with one call, because several processes append to the file concurrently.
     let written = file.is_some_and(|mut file| file.write_all(format!("{line}\n").as_bytes()).is_ok());
     if !written {
         let _ = writeln!(io::stderr(), "not run: {}", line.replacen('\t', ": ", 1));

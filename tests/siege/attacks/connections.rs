@@ -20,7 +20,7 @@ use crate::peer::{
 /// More connections than the default limit of 1,024. Each host stays below the limit of 256 per host.
 const CONNECTIONS: usize = 1200;
 const HOSTS: usize = 6;
-/// The size of a reply in bytes: more than the socket buffers of an attacking host.
+/// The size of a reply in bytes, which exceeds the socket buffers of an attacking connection.
 const REPLY: u32 = 256 << 10;
 
 pub(super) async fn half_open(target: Target) -> Infallible {
@@ -74,7 +74,7 @@ pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
 }
 
 /// Opens connections and sends one READ on each. The reply waits for memory at the server, or the attacker
-/// does not receive the reply.
+/// does not read the reply.
 pub(super) async fn busy(target: Target) -> Infallible {
     let attempt = |target: Target, number: usize| async move {
         // A burst would overflow the listener's queue, and the server would refuse many connections.

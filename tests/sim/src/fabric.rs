@@ -8,8 +8,8 @@
 //! - An RDMA Write is placed before later Sends of the same peer arrive.
 //! - A violation ends the connection.
 //!
-//! All other events happen in any order that hardware allows, after delays that depend on the seed. The same
-//! seed and the same actions repeat the same run. [`Faults`] injects errors.
+//! Within these rules, events happen in any order that hardware allows, after delays that depend on the seed.
+//! The same seed and the same actions repeat the same run. [`Faults`] injects errors.
 //!
 //! Time is virtual: [`Fabric::advance`] runs the next event. An [`automatic`](FabricConfig::automatic) fabric
 //! also advances when an end is dropped, or polled without a pending completion.
@@ -77,8 +77,9 @@ pub struct Faults {
     /// direction.
     ///
     /// Data before that octet still arrives, including the first part of an RDMA Write. Later data is lost.
-    /// One peer learns of the break at once. The other peer learns of the break later, and loses all work
-    /// that it submits until then. All other faults that end a connection have the same effects.
+    /// One peer learns of the break at once. The other peer learns of the break later, and loses all Sends
+    /// and RDMA Reads and Writes that it submits until then. All other faults that end a connection have the
+    /// same effects.
     pub cut_at: Option<u64>,
     /// The probability that a registration fails.
     pub register: u32,

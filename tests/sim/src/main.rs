@@ -1,5 +1,5 @@
-//! Runs many random simulations: `cargo run --release -p rpcrdma-sim -- 10000`, or a range of seeds,
-//! `10000..20000`.
+//! Runs many random simulations: `cargo run --release -p rpcrdma-sim -- 10000`. The argument is a number of
+//! seeds or a range of seeds, such as `10000..20000`.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -27,7 +27,7 @@ fn main() -> io::Result<ExitCode> {
         sums,
         began.elapsed().as_secs_f64()
     )?;
-    // With fewer seeds, rare events may be missing.
+    // In runs of fewer seeds, rare events may be missing, so the counts are not checked.
     if seeds.end - seeds.start >= 300 {
         sums.check();
     }

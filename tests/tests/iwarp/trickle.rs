@@ -1,4 +1,4 @@
-//! Peers that send or read a few octets at a time.
+//! Peers that send or read slowly.
 
 use std::time::Duration;
 

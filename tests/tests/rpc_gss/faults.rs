@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Flips a bit in each octet of the header and of the protected data.
+/// Flips a bit in each octet of the header and of the protected data, in one octet per call.
 #[tokio::test]
 async fn a_changed_call_does_not_run() {
     for service in SERVICES {

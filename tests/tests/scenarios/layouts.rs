@@ -173,7 +173,8 @@ fn read_chunks() -> Vec<Case> {
     cases
 }
 
-/// The header has 28 bytes and a call without arguments 68 bytes, so 928 more bytes fill the threshold.
+/// Returns calls around the threshold and calls with a Position-Zero chunk. The header has 28 bytes and a
+/// call with empty arguments 68 bytes, so 928 more bytes fill the threshold.
 fn long_calls() -> Vec<Case> {
     vec![
         Case::inline("a call below the threshold", [0, 924, 0], VOID),
@@ -261,8 +262,8 @@ fn limits() -> Vec<Case> {
     ]
 }
 
-/// The header has 28 bytes and a reply without data 52 bytes. 944 more bytes fill the threshold, or 924 bytes
-/// with a Reply chunk.
+/// Returns calls with replies around the threshold and with Reply chunks. The header has 28 bytes and a reply
+/// without data 52 bytes, so 944 more bytes fill the threshold, or 924 bytes with a Reply chunk.
 fn replies() -> Vec<Case> {
     vec![
         Case::inline("a reply below the threshold", NONE, [940, 0, 0]),

@@ -157,7 +157,8 @@ fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::Decode)).to_vec()
 }
 
-/// A client without services rejects backward calls with chunks, and drops other calls: see [`dropped`].
+/// Returns backward calls with chunks, which a client without services rejects. Such a client drops other
+/// backward calls (see [`dropped`]).
 fn backward_calls() -> Vec<(&'static str, MakeReply, Expected)> {
     const READ: ReadSegment = ReadSegment { position: 40, segment: MEMORY };
     const MEMORY: Segment = Segment { handle: 1, length: 4, offset: 0 };

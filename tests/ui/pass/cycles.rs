@@ -60,7 +60,7 @@ struct LinkTo<T> {
     to: Option<Box<T>>,
 }
 
-/// A box without a cycle.
+/// Boxes without a cycle.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Parcel {
     content: Box<Content>,
@@ -238,7 +238,8 @@ fn main() {
     assert_eq!(items::<Loop>(), (Size::Bounded(500), Size::Unbounded));
     assert_eq!((items::<Few<u64>>(), items::<Few<Content>>()), (NONE, items::<Row<Content>>()));
 
-    // The number of items is unbounded in a cycle of any length that contains an item.
+    // In a cycle of structs that contains an item, the number of items is unbounded for any length of
+    // the cycle.
     let many = (Size::Bounded(70), Size::Unbounded);
     assert_eq!((items::<five::A>(), items::<five::D>(), items::<five::E>()), (many, many, many));
     assert_eq!((items::<eight::A>(), items::<eight::G>(), items::<eight::H>()), (many, many, many));

@@ -3,7 +3,7 @@
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, XdrString, from_slice, to_bytes};
 
-/// A macro passes its fragments as invisible groups.
+/// A declarative macro passes its fragments in groups with invisible delimiters.
 macro_rules! record {
     ($name:ident, $union:ident, $value:ty, $max:expr, $label:literal, $low:expr) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]

@@ -3,7 +3,7 @@
 #![deny(warnings, missing_docs)]
 #![no_implicit_prelude]
 
-/// A type with every kind of member.
+/// A type whose members have names and types that generated code might confuse with its own.
 #[derive(::std::fmt::Debug, ::rpcrdma_runtime::xdr::Xdr)]
 pub struct Everything {
     /// A name that generated code might use.

@@ -12,9 +12,9 @@ pub const MAX_TRANSFER: usize = 1 << 20;
 
 /// Compares the rates of GETATTR, READ and WRITE calls on two NFSv3 targets.
 ///
-/// A target is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, accessed with the built-in client, or a local
-/// directory in which Linux has mounted an export. The program creates a file of 16 MiB in each directory,
-/// and removes both files at the end. Exit status: 0 success; 1 failure; 2 invalid command line.
+/// A target is rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH, accessed with the built-in client, or a
+/// local directory in which Linux has mounted an export. The program creates a file of 16 MiB in each
+/// directory, and removes both files at the end. Exit status: 0 success; 1 failure; 2 invalid command line.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3bench", version)]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub struct Nfs3benchArguments {
     pub target: Target,
     /// The target to compare with
     pub baseline: Target,
-    /// The number of rounds for each measurement; the result is the median
+    /// The number of rounds for each measurement; the result is the ratio of the median rates
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// The time for each target in a round, in milliseconds
@@ -93,7 +93,10 @@ fn in_flight(text: &str) -> Result<usize, String> {
 
 fn size(text: &str) -> Result<usize, String> {
     let fits = |size: &usize| size.is_multiple_of(512) && (512..=MAX_TRANSFER).contains(size);
-    text.parse().ok().filter(fits).ok_or_else(|| format!("expected a multiple of 512, up to {MAX_TRANSFER}"))
+    text.parse()
+        .ok()
+        .filter(fits)
+        .ok_or_else(|| format!("expected a multiple of 512, from 512 to {MAX_TRANSFER} bytes"))
 }
 
 /// Returns the definition of the command line, for man pages and shell completions.

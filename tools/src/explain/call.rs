@@ -107,7 +107,7 @@ impl Place {
 /// The reply to a call, or the RDMA_ERROR message sent instead.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
-    /// The time of the Send.
+    /// The time of the Send, in nanoseconds since 1970.
     pub time: u64,
     /// The length of the Send, in bytes.
     pub len: usize,
@@ -133,7 +133,7 @@ pub enum Status {
     /// The reply could not be decoded.
     #[default]
     Unknown,
-    /// Results follow.
+    /// RPC accepted the call, and the results report no error.
     Success,
     /// The results begin with this error of the program.
     Failed(String),
@@ -146,7 +146,7 @@ pub enum Status {
 /// An RDMA Read or Write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The start time.
+    /// The start time, in nanoseconds since 1970.
     pub time: u64,
     /// The time of the last byte, if it was captured.
     pub done: Option<u64>,
@@ -168,7 +168,8 @@ pub struct Operation {
 
 impl Call {
     /// Returns the chunk that contains an address, and the offset of the address in the chunk, if any.
-    /// Considers only the last segment that starts at or before the address.
+    /// Considers only the last segment that starts at or before the address. The end of a segment also counts
+    /// as inside.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));

@@ -157,7 +157,7 @@ impl Conversation {
 
     fn send(&mut self, by: Peer, time: u64, octets: &Bytes, invalidated: Option<u32>) {
         if octets.is_empty() {
-            return self.note(by, time, "Send of no bytes: ready to receive", false);
+            return self.note(by, time, "zero-length Send: ready-to-receive message", false);
         }
         match direction(octets) {
             Some(Direction::Call) => self.call(by, time, octets),
@@ -401,7 +401,7 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
 fn refused(refusal: Refusal) -> String {
     match refusal {
         Refusal::Discard(why) => why.to_owned(),
-        Refusal::Version { version, .. } => format!("version {version} of RPC-over-RDMA"),
+        Refusal::Version { version, .. } => format!("unsupported RPC-over-RDMA version {version}"),
         Refusal::Chunk { why, .. } => why,
         Refusal::TooLong(CallTooLong { bytes, max, .. }) => {
             format!("{bytes} bytes in Read chunks, limit {max}")
@@ -437,7 +437,7 @@ mod tests {
     fn excess_notes_are_counted_but_not_stored() {
         let mut conversation = Conversation::default();
         for time in 0..MAX_NOTES + 50 {
-            conversation.note(None, time as u64, "a frame of nothing", time % 2 == 0);
+            conversation.note(None, time as u64, "an empty frame", time % 2 == 0);
         }
         assert_eq!((conversation.notes.len(), conversation.more_notes), (MAX_NOTES, 50));
         assert_eq!(conversation.problems, (MAX_NOTES as u64 + 50) / 2);

@@ -138,7 +138,7 @@ fn legend() -> Vec<(usize, &'static str, &'static str)> {
 /// Draws the first selected connection as SVG.
 ///
 /// # Errors
-/// Returns a message if no connection is selected.
+/// Returns a message if no connection is selected or rendering fails.
 pub fn svg(trace: &Trace, selection: &Selection) -> Result<String, String> {
     let Some(connection) = selection.connections(trace).next() else {
         return Err(empty_report(trace, selection));
@@ -149,7 +149,7 @@ pub fn svg(trace: &Trace, selection: &Selection) -> Result<String, String> {
 /// Creates a self-contained HTML page with a drawing and the totals of each selected connection.
 ///
 /// # Errors
-/// Returns a message if no connection is selected.
+/// Returns a message if no connection is selected or rendering fails.
 pub fn html(trace: &Trace, selection: &Selection) -> Result<String, String> {
     let mut connections = Vec::new();
     for connection in selection.connections(trace) {

@@ -14,7 +14,7 @@ pub struct CalledProcedure {
 /// A chunk of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chunk {
-    /// The Read chunk at this position. Position zero contains the message itself.
+    /// The Read chunk at this position. The chunk at position zero contains the RPC message itself.
     Read(u32),
     /// The Write chunk with this number in the Write list, counted from 1.
     Write(usize),

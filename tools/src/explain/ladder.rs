@@ -58,7 +58,7 @@ pub struct Row {
     pub call: Option<usize>,
     /// The subject.
     pub kind: RowKind,
-    /// The indentation.
+    /// The indentation level, from 0.
     pub depth: usize,
     /// The text.
     pub text: String,
@@ -329,8 +329,8 @@ fn reply_rows(call: &Call, reply: &Reply) -> Vec<Row> {
     rows
 }
 
-/// Writes the ladder and a summary of each selected connection. Omits the summary if calls are selected by
-/// XID.
+/// Writes the ladder and a summary of each selected connection, then the remarks of the trace. Omits the
+/// summary if calls are selected by XID.
 ///
 /// # Errors
 /// Returns an error if writing to `out` fails.

@@ -27,7 +27,7 @@ pub(super) struct PeerMessage {
 pub(super) enum MessageKind {
     /// The MPA request or reply.
     Frame(FrameHeader, Option<ReadDepths>, Vec<u8>),
-    /// A Send, and the handle that it invalidates.
+    /// A Send, and the handle that it invalidates, if any.
     Send(Bytes, Option<u32>),
     Write(Placed),
     ReadRequest(ReadRequest),
@@ -76,7 +76,7 @@ enum State {
     Fpdus,
     /// FPDUs, but the start of the next FPDU is unknown.
     Searching,
-    /// Not iWARP.
+    /// Not iWARP, or iWARP with markers at unknown positions. Nothing more is decoded.
     Foreign,
 }
 

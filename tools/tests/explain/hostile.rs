@@ -1,4 +1,4 @@
-//! Tests hostile captures.
+//! Hostile captures are shown or rejected, with limits on memory and time.
 
 use proptest::prelude::*;
 use rpcrdma_tools::explain::{Chunk, ReadError, Selection, html, read, svg};
@@ -112,7 +112,7 @@ fn packets_of_connections_beyond_the_limit_are_counted() {
     };
     let trace = read(&file_of((0..LIMIT + 3).flat_map(connect))[..]).unwrap();
     assert_eq!((trace.connections.len(), trace.more_connections), (LIMIT as usize, 0));
-    let expected = "6 packets were omitted: they belong to TCP connections beyond the first 16384";
+    let expected = "6 packets were omitted: their TCP connections exceed the limit of 16384";
     assert_eq!(trace.remarks, [expected]);
 }
 

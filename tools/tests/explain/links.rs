@@ -5,7 +5,7 @@ use rpcrdma_tools::explain::{Trace, read};
 
 use super::{captured, framing, redacted, short};
 
-/// Returns the times and IP packets of a capture that our client wrote.
+/// Returns the times and IP packets of a capture that this project's client wrote.
 fn packets(capture: &[u8]) -> Vec<(u32, u32, Vec<u8>)> {
     let (mut rest, mut packets) = (&capture[24..], Vec::new());
     while let Some((head, after)) = rest.split_first_chunk::<16>() {

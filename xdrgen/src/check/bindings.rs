@@ -217,7 +217,8 @@ fn field_path(
 // ---- effects
 
 impl Item<'_> {
-    /// Returns true if the field can be eligible: opaque data or a string of variable length.
+    /// Returns true if the field can be eligible: opaque data or a string of variable length, with a maximum
+    /// above 0.
     fn is_eligible(&self) -> bool {
         matches!(self.size, ItemSize::Large | ItemSize::Small { fixed: false, .. })
     }

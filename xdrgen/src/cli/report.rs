@@ -35,7 +35,7 @@ enum Form {
     Human,
     /// `file:line:column: error[X212]: message; help`, one line each.
     Short,
-    /// One JSON object per line: code, severity, message, file, spans, help, rendered text.
+    /// One JSON object per line: kind, code, severity, message, file, spans, help, rendered text.
     Json,
 }
 

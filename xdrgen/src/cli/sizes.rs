@@ -21,8 +21,9 @@ and 20 for a Reply chunk, each of one segment; a call includes the chunks that i
 40 bytes plus the credential's body in a call, and 24 bytes plus the verifier's body in a reply.
 
 With --message-format json, each procedure is a JSON object on one line of standard output. Its `kind` is `procedure`,
-followed by `program`, `version`, `procedure`, `number`, `call` and `reply`. `call` and `reply` have `whole`, `reduced` (a
-number, a text, or null if unbounded), `inline`, `chunks` (null if unbounded), `long` and `unbounded`.")]
+followed by `program`, `version`, `procedure`, `number`, `call` and `reply`. `call` and `reply` have `whole` and
+`reduced` (each a number, a text, or null if unbounded), `inline`, `chunks` (null if unbounded), `long` and
+`unbounded`.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     inputs: Inputs,

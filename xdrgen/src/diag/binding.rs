@@ -189,7 +189,8 @@ kinds! {
     X306 Warning ItemTwice { item: String, first: Span } => twice(item, *first).help("remove the second item");
     /// a discriminant is never eligible
     ///
-    /// The receiver needs the discriminant to decode the rest of the union (RFC 8166 section 3.4.4).
+    /// Only the arms of a union can be eligible (RFC 8166 section 3.4.4.3), since the receiver needs the
+    /// discriminant to decode the rest of the union.
     ///
     /// ```toml
     /// [[binding]]
@@ -273,9 +274,10 @@ kinds! {
             this program over RPC-over-RDMA");
     /// an item is too small for a chunk
     ///
-    /// The item is always shorter than 1024 bytes, and by default such an item is sent in the message. This
-    /// is a warning. Data of variable length stays eligible, since the peer's binding may list the item.
-    /// Data of fixed length is not eligible.
+    /// The item is always shorter than 1024 bytes. By default, such an item stays in the message of a
+    /// call. In a reply, the item stays in the message only if the largest reply fits inline. This is a
+    /// warning. Data of variable length stays eligible, since the peer's binding may list the item. Data
+    /// of fixed length is not eligible.
     ///
     /// ```toml
     /// [[binding]]
@@ -344,7 +346,7 @@ kinds! {
     /// ```
     X317 Error Threshold { bytes: u32, near: u32 } => text(format!("no peer can announce an inline threshold of {bytes} bytes"))
         .label("expected a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
-        .help(format!("use the nearest valid value: `inline_threshold = {near}`"));
+        .help(format!("use a valid value: `inline_threshold = {near}`"));
     /// not a netid of RPC-over-RDMA
     ///
     /// A service is registered as `rdma` for IPv4 addresses and as `rdma6` for IPv6 addresses (RFC 8166

@@ -21,7 +21,7 @@ kinds! {
     X222 Error Infinite { name: String, via: Vec<(Span, String)> } =>
         with_path(text(format!("`{name}` is infinitely large")), via)
         .label(format!("contains `{name}` again"))
-        .help("make it optional (`*`) or a counted array (`<>`)");
+        .help("make the field optional (`*`) or a counted array (`<>`)");
     /// type alias cycle
     ///
     /// A chain of typedefs leads back to the same typedef.

@@ -389,9 +389,10 @@ kinds! {
         .label("programs, versions and procedures have unsigned 32-bit numbers");
     /// an addition to an undefined type
     ///
-    /// A published document may add members to an enum, or arms to a union, of another document. In RFC
-    /// 8276, a comment with `to be added to` and a name precedes a comment with the additions. No document
-    /// of the run defines this name. This is a warning: the additions are omitted.
+    /// A published document may add members to an enum, or arms to a union, of another document. As in
+    /// RFC 8276, a comment with `to be added to` and the name of the type precedes a comment with the
+    /// additions. Here, no document of the run defines the type. This is a warning: the additions are
+    /// omitted.
     ///
     /// ```text
     /// Request for Comments: 9998

@@ -83,8 +83,8 @@ kinds! {
     X309 Error NoArgument { procedure: String, name: Unknown } =>
         unknown(&format!("field in the arguments of `{procedure}`"), name);
     /// A field that is not a size.
-    X309 Error NoSize { field: String } => text(format!("`{field}` is not unsigned"))
-        .label("a size must be an unsigned int or an unsigned hyper");
+    X309 Error NoSize { field: String } => text(format!("`{field}` is not an unsigned int or unsigned hyper"))
+        .label("a field in a bound must have one of these types");
     /// a bound for a missing item
     ///
     /// `item` bounds the eligible item of a result, but this result has no eligible item.

@@ -11,8 +11,8 @@ kinds! {
     ///
     /// - An `#elif`, `#else` or `#endif` has no `#if`.
     /// - An `#elif` or a second `#else` follows the `#else`. The text of that branch is omitted.
-    /// - A condition does not consist of `defined(NAME)`, names, numbers and C's operators. The condition
-    ///   counts as true.
+    /// - A condition contains anything but `defined(NAME)`, names, numbers, parentheses and C's unary and
+    ///   binary operators, or has no value (`1 / 0`). The condition counts as true.
     /// - A condition tests a name that only an included file defines, but a `#define` applies only to its
     ///   own document.
     ///
@@ -63,8 +63,8 @@ kinds! {
     /// an unknown pragma
     ///
     /// The XDR compiler of the Linux kernel accepts `pragma` lines. The known pragmas affect only the C code
-    /// of that compiler, so they are skipped. An unknown line may have another purpose, so it is omitted with
-    /// a warning.
+    /// that this compiler generates, so they are skipped. An unknown pragma may have another purpose, so its
+    /// line is omitted with a warning.
     ///
     /// ```xdr
     /// pragma small_endian;
@@ -143,7 +143,9 @@ impl Fault {
             ),
             Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),
             Fault::Count { expected, found } => (
-                format!("wrong number of arguments of the macro `{name}`: {found}, not {expected}"),
+                format!(
+                    "wrong number of arguments for the macro `{name}`: found {found}, expected {expected}"
+                ),
                 "pass as many arguments as its `#define` has parameters",
             ),
         }

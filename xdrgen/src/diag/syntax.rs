@@ -102,8 +102,8 @@ kinds! {
         .help("the lines up to the line with only `*/` are read as the addition");
     /// a character has no meaning here
     ///
-    /// Names consist of letters, digits and `_`. The only other characters in XDR are `{ } ( ) [ ] < > =
-    /// * ; : , -`.
+    /// Names consist of letters, digits and `_`. Outside comments and lines for C, the only other characters
+    /// of XDR are `{ } ( ) [ ] < > = * ; : , -`.
     ///
     /// ```xdr
     /// const FIRST-ONE = 1;
@@ -213,7 +213,7 @@ kinds! {
         });
     /// bodies are nested too deeply
     ///
-    /// Bodies in place of types may nest at most 64 levels deep.
+    /// Bodies may nest at most 64 levels deep, including the definition's own body.
     ///
     /// ```xdr
     /// struct a {struct {struct {struct {struct {struct {struct {struct {struct {
@@ -369,7 +369,8 @@ kinds! {
         .help("write `[n]` for n bytes, `<n>` for up to n, `<>` for any number");
     /// a string cannot have a fixed size
     ///
-    /// The encoding of a string includes its length, so `[n]` would have no effect.
+    /// A string has a variable length, which precedes its bytes in the encoding. XDR defines only an upper
+    /// bound for a string, `<n>`.
     ///
     /// ```xdr
     /// struct file {
@@ -504,7 +505,8 @@ kinds! {
         .help("write the result as a number");
     /// a union without arms
     ///
-    /// RFC 4506 section 4.15 requires at least one arm. A default arm is enough.
+    /// RFC 4506 section 6.3 requires at least one `case`. This compiler also accepts a union that has only a
+    /// default arm.
     ///
     /// ```xdr
     /// union answer switch (int status) {
@@ -561,7 +563,7 @@ pub(crate) enum Expected {
     Value,
     /// A version or the `}` of a program.
     Version,
-    /// Never reported: each grammar function replaces it.
+    /// Never reported: each grammar function replaces this variant.
     Other,
 }
 

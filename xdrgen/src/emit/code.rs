@@ -129,7 +129,7 @@ impl Code {
         self.out.push('\n');
     }
 
-    /// Ends the line unchanged, except for trailing spaces.
+    /// Ends the line without breaking it, and removes trailing spaces.
     pub(super) fn end_text(&mut self) {
         self.out.truncate(self.out.trim_end_matches(' ').len());
         self.out.push('\n');

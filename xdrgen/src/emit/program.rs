@@ -272,8 +272,8 @@ impl<H: Handler> program::Service for Server<H> {{
         code.lines("        })\n    }\n}\n");
     }
 
-    /// Returns the maximum length of bounded arguments, if servers by default reject a call with arguments of
-    /// this length.
+    /// Returns the length in bytes of the longest bounded arguments, if servers by default reject a call with
+    /// arguments of this length.
     fn max_args(&self, version: &Version) -> Option<u64> {
         let layouts = self.sizes?;
         let arguments = version.procedures.iter().map(|procedure| layouts.ty(&procedure.arguments));

@@ -287,7 +287,8 @@ fn member_docs(member: &Member, code: &mut Code) {
     alias(&member.name, &member.ident, code);
 }
 
-/// Writes the document's name as a search alias in the documentation, if Rust's name differs.
+/// Writes the document's name as a search alias in the documentation, if Rust's name differs and the
+/// document's name begins with a letter.
 pub(super) fn alias(name: &str, ident: &str, code: &mut Code) {
     let name = last(name);
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());

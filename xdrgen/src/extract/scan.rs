@@ -236,7 +236,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns the first line of the comment directly above a line, if any. Searches no line above `free`.
+    /// Returns the first line of the comment above a line, if any. At most one blank line, or a page break,
+    /// may separate the comment from the line. Searches at most 200 lines, and none above `free`.
     fn comment_before(&self, line: usize, free: usize) -> Option<usize> {
         let above = (free..line).rev();
         let last = above.clone().find(|above| !self.text(*above).trim().is_empty())?;

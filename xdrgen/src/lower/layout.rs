@@ -5,7 +5,8 @@ use crate::hash::HashSet;
 use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
 use crate::sizes::layout::Layouts;
 
-/// Opaque data with a bound of at most this many bytes is stored in place, unless it is eligible.
+/// In owned output, opaque data with a bound of at most this many bytes is stored in place, unless it is
+/// eligible.
 const SMALL: u32 = 128;
 /// A type of at most this many bytes is `Copy` if all of its parts are. The limit applies to bytes in memory
 /// for borrowed output, otherwise to bytes on the wire.

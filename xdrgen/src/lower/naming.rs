@@ -80,8 +80,8 @@ impl<'f> Naming<'f> {
         })
     }
 
-    /// Reserves a Rust name. If another name of the document has the wanted name, reports the conflict and
-    /// returns a different name.
+    /// Reserves a Rust name. If the wanted name is in use or reserved, returns a different name. Reports a
+    /// conflict between two names of the document.
     pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
         let given = taken.take(wanted, name);
         self.given(given, name, at)

@@ -88,7 +88,8 @@ fn name(text_between: &str) -> Option<Range<usize>> {
     found
 }
 
-/// Replaces the blocks in the extracted text with spaces, so that positions stay valid.
+/// Replaces the second comment of each block with spaces, except for line endings, so that positions stay
+/// valid.
 pub(crate) fn blanked(text: &str, blocks: &[Block]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;

@@ -1,7 +1,7 @@
 //! The lexer: words, numbers and symbols of XDR (RFC 4506 section 6.2), and the text between them.
 //!
-//! The lexer never fails: an invalid byte becomes a token, which the parser reports. Comments, `%` lines
-//! and preprocessor lines are stored separately from tokens.
+//! The lexer never fails: an invalid character becomes a token, which the parser reports. Comments, `%`
+//! lines and preprocessor lines are stored separately from tokens.
 
 mod lines;
 

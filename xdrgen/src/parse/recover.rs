@@ -195,8 +195,8 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
 const BEGIN_TYPE: &[&str] =
     &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
 
-/// Returns the keyword that a word probably stands for, if any: the word differs from the keyword only in
-/// case, or by one letter.
+/// Returns the keyword that a word of 3 to 12 letters probably stands for, if any. Apart from case, the word
+/// differs from the keyword by at most one letter, or by two swapped letters.
 fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Option<&'static str> {
     let word = context.token(at).filter(|token| token.kind == Kind::Word && !is_keyword(token.text))?.text;
     if word.len() < 3 || word.len() > 12 || keywords.contains(&word) {

@@ -23,7 +23,7 @@ pub(super) struct Undefs<'a> {
 }
 
 impl<'a> Undefs<'a> {
-    /// Records a `#define`. If the number is unknown, the name remains a constant.
+    /// Records a `#define`. If the number is unknown, the name remains a constant after an `#undef`.
     pub(super) fn begin(&mut self, name: &'a str, number: Option<i128>, before: &Lexed<'a>) {
         let first = self.open.entry(name).or_insert((number, before.tokens.len(), before.c_lines.len()));
         first.0 = first.0.filter(|first| Some(*first) == number);

@@ -303,7 +303,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Defines the names of programs, versions and procedures as constants (RFC 5531 section 12.3).
+    /// Defines the names of programs, versions and procedures as constants, as rpcgen does. RFC 5531 section
+    /// 12.3 includes only the names of programs in the name space of constants.
     fn define_numbers(&mut self, program: &'a ProgramDef) {
         let mut define = |name: &'a Identifier, number: &'a Value| {
             self.values.entry(&name.name).or_insert(Named {

@@ -16,7 +16,8 @@ enum Role<'d> {
     Enum(&'d EnumBody),
 }
 
-/// Passes the names, parts and enums of a definition to `to` in source order.
+/// Passes the names, parts and enums of a definition to `to` in source order. The number of a program, a
+/// version or a procedure follows its name directly.
 fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
     match &definition.kind {
         DefinitionKind::Const(constant) => {
@@ -111,7 +112,7 @@ pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
     enums
 }
 
-/// The used names in source order, except known names.
+/// The used names in the order of [`names`], except known names.
 #[derive(Default)]
 pub(crate) struct Uses<'d> {
     known: Option<&'d Defined>,

@@ -12,7 +12,7 @@ use crate::ir::{Module, Procedure, Sum, Version};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
     /// The inline threshold in both directions. The default is the binding's threshold, or 1024 (RFC 8166
-    /// section 3.3.2).
+    /// section 3.3.3).
     pub inline: Option<u32>,
     /// The length of the credential's body in a call.
     pub credential: u32,
@@ -37,19 +37,20 @@ impl Assumed {
     }
 }
 
-/// The default threshold of a connection (RFC 8166 section 3.3.2).
+/// The inline threshold in bytes that a sender assumes by default (RFC 8166 section 3.3.3).
 const INLINE: u32 = 1024;
 
-/// The length of a transport header with three empty lists (RFC 8166 sections 4.2 and 4.3).
+/// The length in bytes of a transport header with an empty Read list, an empty Write list and no Reply chunk
+/// (RFC 8166 sections 4.2 and 4.3).
 const TRANSPORT: u64 = 28;
-/// The length of a Read chunk or a Write chunk of one segment in the header.
+/// The length in bytes of a Read chunk or a Write chunk of one segment in the header.
 const CHUNK: u64 = 24;
-/// The length of a Reply chunk of one segment in the header.
+/// The length in bytes of a Reply chunk of one segment in the header.
 const REPLY_CHUNK: u64 = 20;
-/// The length of an RPC call's header without the credential's body (RFC 5531 section 9), with an empty
-/// verifier. The verifier of an RPCSEC_GSS call is not included.
+/// The length in bytes of an RPC call's header without the credential's body (RFC 5531 section 9), with an
+/// empty verifier. The verifier of an RPCSEC_GSS call is not included.
 const CALL: u64 = 40;
-/// The length of an RPC reply's header without the verifier's body.
+/// The length in bytes of an RPC reply's header without the verifier's body.
 const REPLY: u64 = 24;
 
 /// A size that may depend on the arguments of a call. In JSON it is a number, a string, or null.

@@ -16,8 +16,8 @@ fn rejected<T: Xdr>(bytes: &[u8]) -> ErrorKind {
     }
 }
 
-/// Returns nested values: the words before each level, the innermost value, and the words after each
-/// level.
+/// Returns the encoding of nested values: the words before each level, the innermost value, and the words
+/// after each level.
 fn nested(levels: usize, before: &[u32], innermost: &[u32], behind: &[u32]) -> Vec<u8> {
     [words(before).repeat(levels), words(innermost), words(behind).repeat(levels)].concat()
 }

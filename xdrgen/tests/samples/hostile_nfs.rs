@@ -56,7 +56,8 @@ macro_rules! version_4 {
 
             #[test]
             fn a_compound_with_missing_operations_is_rejected() {
-                // An empty tag, minor version 1, and a number of GETFH operations of one word each.
+                // An empty tag, minor version 1, the number of operations, and two GETFH operations of one
+                // word each.
                 for (count, refusal) in [(u32::MAX, true), (3, true), (2, false)] {
                     let compound = words(&[0, 1, count, 10, 10]);
                     let decoded = xdr::from_slice::<Compound4Args>(&compound);

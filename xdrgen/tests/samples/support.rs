@@ -34,7 +34,8 @@ impl Dice {
         (self.word() >> 16) as usize % n.max(1)
     }
 
-    /// Selects one of the `n` arms or members of a type; `plain` once the budget is spent.
+    /// Selects one of the `n` arms or members of a type: the first time by `turn`, then at random, or `plain`
+    /// once the budget is spent.
     pub fn choose(&mut self, of: &'static str, n: usize, plain: Option<usize>) -> usize {
         let choice = match (self.turn.take(), plain) {
             (Some(turn), _) => turn % n,
@@ -197,7 +198,8 @@ pub struct Codec {
     reencode: fn(&[u8]) -> Result<Vec<u8>, Error>,
 }
 
-/// `choices` is the number of arms or members of the type itself.
+/// Returns the functions for a type. `choices` is the number of the type's own enum members or union
+/// discriminants; 0 for another type.
 pub fn codec<T: Sample + Xdr + PartialEq + Debug>(name: &'static str, choices: usize) -> Codec {
     Codec { name, choices, min: T::LENGTHS.min, max: T::LENGTHS.max, make: make::<T>, reencode: reencode::<T> }
 }

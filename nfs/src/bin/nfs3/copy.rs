@@ -180,8 +180,10 @@ pub(crate) async fn store(
     Ok((file, sum))
 }
 
+/// Reads a stored file back and compares its digest with `sum`, the digest of the written data.
+///
 /// # Errors
-/// [`DataMismatch`] if the file's digest differs from the digest of the written data.
+/// [`DataMismatch`] if the digests differ, or the error of the server.
 pub(crate) async fn read_back(
     remote: &Remote,
     file: &RemoteFile,

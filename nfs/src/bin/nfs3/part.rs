@@ -177,7 +177,8 @@ impl Part {
     /// Opens the data file. With `resume`, keeps valid data of this version. Otherwise starts over.
     ///
     /// # Errors
-    /// Fails if another process is fetching the file, or if a file operation fails.
+    /// Fails if another process is fetching the file, if the data file or the state file is not a regular
+    /// file of this user, or if a file operation fails.
     pub(crate) fn open(target: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
         let mut part = Part::locked(target, version(remote))?;
         if !(resume && part.try_resume()?) {
@@ -227,8 +228,10 @@ impl Part {
         self.length
     }
 
+    /// Appends data to the data file. Saves the state after each [`STEP`] bytes of new data.
+    ///
     /// # Errors
-    /// Fails with the name of the file and the reason why the data cannot be written.
+    /// Fails with the path of the data file and the reason if the data or the state cannot be written.
     pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
         self.try_append(data).map_err(|error| {
             let path = beside(&self.target, DATA);

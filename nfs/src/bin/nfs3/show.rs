@@ -59,7 +59,8 @@ fn human_size(of: &Fattr3) -> String {
     }
 }
 
-/// Returns a file as JSON. The time is in seconds since 1970.
+/// Returns the name, attributes and link target of a file as JSON. The modification time is in seconds since
+/// the start of 1970, UTC.
 pub(crate) fn object((name, of, target): &Row) -> Value {
     let kind = match of.r#type {
         Ftype3::Nf3reg => "file",
@@ -103,7 +104,7 @@ fn mode(of: &Fattr3) -> String {
     text
 }
 
-/// Returns the date and the time in UTC.
+/// Formats seconds since the start of 1970 as a date and a time in UTC, to the minute.
 fn time(seconds: u32) -> String {
     let (days, rest) = (u64::from(seconds / 86_400), seconds % 86_400);
     let (year, month, day) = date(days);

@@ -43,7 +43,7 @@ pub(crate) fn notify(states: &[NotifyState<'_>]) {
 }
 
 /// Sends a report to the service manager. The crate `sd-notify` does not support abstract addresses
-/// (`@NAME`).
+/// (`@NAME`), so this function sends to such an address itself.
 fn send(states: &[NotifyState<'_>]) -> io::Result<()> {
     let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let Some(name) = address.as_bytes().strip_prefix(b"@") else { return sd_notify::notify(states) };

@@ -36,7 +36,7 @@ impl Nfs3dConfig {
         }
         let file = given.get_one::<PathBuf>("config").filter(|path| path.is_file());
         let text = file.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        // The file may have errors.
+        // The file may have errors, which must not hide a valid `log-format`.
         let (table, _) = DeTable::parse_recoverable(&text);
         let of_file = table.get_ref().get("log-format").and_then(|value| value.get_ref().as_str());
         of_file.and_then(|name| LogFormat::from_str(name, false).ok()).unwrap_or(LogFormat::Text)
@@ -188,7 +188,7 @@ impl File<'_> {
         Ok(Entry { id: arg.get_id().to_string(), name: called.to_owned(), at: span, arguments })
     }
 
-    /// Reads the table of an export. Options outside of tables are the defaults.
+    /// Reads the table of an export. Options outside of tables, except `dir` and `path`, are the defaults.
     fn export(
         &self,
         table: &DeTable<'_>,

@@ -7,8 +7,8 @@ use super::identity::ThreadIdentity;
 use super::{Located, Purpose};
 use crate::export::{FileKind, FileTime, NfsError, NfsVerifier, SetAttributes, SetTime};
 
-/// Sets attributes one by one. A failure does not undo earlier changes. The times are set last, since the
-/// other changes modify them.
+/// Sets attributes one by one. A failure does not undo earlier changes. The times are set last, since a
+/// change of the size modifies the mtime.
 ///
 /// The calling function must hold the file's lock, unless it has just created the file.
 ///

@@ -88,7 +88,7 @@ impl Identities {
 /// The user and group numbers to try. A user namespace may contain only some of these numbers.
 const TRIED: [u32; 2] = [65_534, 1];
 
-/// Switches this thread to another user permanently.
+/// Switches this thread to another user, and does not switch back.
 ///
 /// # Errors
 /// The system refuses the switch, or the thread keeps root's capabilities. The error states the cause.

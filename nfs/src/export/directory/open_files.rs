@@ -24,11 +24,11 @@ use crate::export::NfsCaller;
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors per export.
 const MAX: usize = 512;
-/// The cached descriptors of all exports use at most about 1/`PART` of the process's limit of open files.
+/// The cached descriptors of all exports use at most about 1/`PART` of the process's limit on open files.
 /// Each export can always cache one descriptor, even if the total then exceeds this part.
 const PART: u64 = 4;
 
-/// The number of caches in this process, which share the limit of open files.
+/// The number of caches in this process, which share the limit on open files.
 static CACHES: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the maximum number of descriptors in each cache.
@@ -157,7 +157,7 @@ pub(super) struct OpenFiles {
 
 impl OpenFiles {
     /// Starts the thread that closes idle descriptors, and returns an empty cache. The maximum size of the
-    /// cache depends on the process's limit of open files and on the number of caches.
+    /// cache depends on the process's limit on open files and on the number of caches.
     ///
     /// # Errors
     /// The thread that closes idle descriptors cannot be started.

@@ -344,8 +344,8 @@ impl DirectoryExport {
         Ok(Found { handle: self.handle(&above), attributes: above.attributes })
     }
 
-    /// Returns an entry's file, if available. Without `plus`, returns only the files of `.` and `..`, since
-    /// the system's `..` of the root is outside of the export.
+    /// Returns an entry's file, if available. Without `plus`, returns only the files of `.` and `..`: for
+    /// `..` of the root, the system lists the number of a directory outside of the export.
     ///
     /// # Errors
     /// As [`DirectoryExport::must_be_served`].

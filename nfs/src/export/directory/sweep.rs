@@ -1,5 +1,5 @@
-//! Removes the records of files that other processes removed. The system does not report removals, so each
-//! recorded name is looked up.
+//! Removes the records of files that other processes removed. The export does not watch directories for
+//! removals, so each recorded name is looked up.
 
 use std::path::Path;
 use std::thread::Builder;

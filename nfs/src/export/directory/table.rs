@@ -95,7 +95,7 @@ impl Table {
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {
         let table = self.lock();
         let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();
-        // The most recent name is the likeliest to be valid.
+        // The most recently recorded name is the most likely to be valid.
         places.iter().rev().map(|place| (path(&table.places, place.parent, root), place.clone())).collect()
     }
 }

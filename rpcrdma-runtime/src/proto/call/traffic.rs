@@ -30,18 +30,18 @@ pub struct Traffic {
 
 impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "inline {}/{}", self.call_inline, self.reply_inline)?;
+        write!(f, "inline {}/{} bytes", self.call_inline, self.reply_inline)?;
         if self.read_chunks > 0 {
-            write!(f, ", {} by {} Read chunk(s)", self.read_bytes, self.read_chunks)?;
+            write!(f, ", {} bytes by {} Read chunk(s)", self.read_bytes, self.read_chunks)?;
         }
         if self.position_zero > 0 {
-            write!(f, ", call of {} by Position-Zero Read chunk", self.position_zero)?;
+            write!(f, ", call of {} bytes by Position-Zero Read chunk", self.position_zero)?;
         }
         if self.write_bytes > 0 {
-            write!(f, ", {} by Write chunk", self.write_bytes)?;
+            write!(f, ", {} bytes by Write chunk", self.write_bytes)?;
         }
         if self.reply_chunk_bytes > 0 {
-            write!(f, ", reply of {} by Reply chunk", self.reply_chunk_bytes)?;
+            write!(f, ", reply of {} bytes by Reply chunk", self.reply_chunk_bytes)?;
         }
         Ok(())
     }

@@ -44,12 +44,12 @@ pub enum TransportError {
     #[error("no connection: {0}")]
     Unreachable(String),
     /// The reply has no upper bound, so no memory can be offered for it.
-    #[error("the reply has no upper bound")]
+    #[error("the reply has no upper bound, so no memory can be offered for it: add a bound to its binding")]
     UnboundedReply,
     /// The bound of the reply, or of an item in it, exceeds the maximum size of a chunk.
     #[error("the reply can exceed the maximum size of a chunk: {bytes} bytes, limit {max}")]
     ReplyTooLong {
-        /// The bound in bytes.
+        /// The bound of the item, or of the reply's stream with its RPC header, in bytes.
         bytes: u64,
         /// The maximum size of a chunk in bytes.
         max: u64,
@@ -62,7 +62,7 @@ pub enum TransportError {
 pub enum Unsendable {
     /// The header with the chunk lists exceeds the inline threshold.
     #[error(
-        "the header with the chunk lists is too long: {bytes} bytes, limit {max} (the negotiated inline threshold); raise Config::private_data on both peers, or Config::max_segment"
+        "the header with the chunk lists is too long: {bytes} bytes, limit {max} (the inline threshold of the connection); raise the sizes in Config::private_data on both peers, or raise Config::max_segment"
     )]
     Header {
         /// The size of the header in bytes.
@@ -91,7 +91,7 @@ pub enum Unsendable {
     /// The call does not fit inline and must not have Read chunks, because it is a backward call or the
     /// responder does not support RDMA Reads.
     #[error(
-        "the message does not fit inline and must not have Read chunks: {bytes} bytes, limit {max} (the negotiated inline threshold); raise Config::private_data on both peers"
+        "the message does not fit inline and must not have Read chunks: {bytes} bytes, limit {max} (the inline threshold of the connection); raise the sizes in Config::private_data on both peers"
     )]
     NotInline {
         /// The size of the message in bytes, including its transport header.

@@ -27,8 +27,8 @@ pub(super) struct Outbound {
     responses: VecDeque<Outgoing>,
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
-    /// True if the last new message was a Read Response. The front of `work` is then next, unless `work` is
-    /// empty or starts with a Read that must wait.
+    /// True if the message that was started last is a Read Response. The front of `work` is then next, unless
+    /// `work` is empty or starts with a Read that must wait.
     after_response: bool,
     pub(super) send_msn: u32,
     read_msn: u32,

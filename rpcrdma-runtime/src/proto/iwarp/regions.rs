@@ -146,7 +146,8 @@ impl Regions {
         region.unchecked
     }
 
-    /// Copies data that the peer writes. The last `placed` octets are already in the sink and not in `data`.
+    /// Copies data that the peer writes into a sink. The last `placed` octets of the write are already in the
+    /// sink and not in `data`.
     pub(super) fn place(
         &mut self,
         handle: u32,

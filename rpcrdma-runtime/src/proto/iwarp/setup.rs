@@ -178,7 +178,8 @@ impl Offer {
         let kept_ord = match depths {
             None => own.ord.min(UNKNOWN_DEPTH),
             Some(depths) if depths.ird == NOT_NEGOTIATED => own.ord,
-            // Linux's NFS server announces an IRD of 0 to a client with an ORD of 0, which sends no Reads.
+            // An IRD of 0 is accepted: a client of RPC-over-RDMA sends no RDMA Reads. Linux's NFS server
+            // announces this IRD to a client with an ORD of 0.
             Some(depths) => own.ord.min(depths.ird),
         };
         Ok(Agreed {

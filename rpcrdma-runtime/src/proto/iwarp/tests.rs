@@ -267,7 +267,7 @@ fn compare(done: Vec<Completion>, mut expected: Expected, sink: Segment, stream:
     let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = stream.poll_completion() else {
         panic!("the sink was not returned")
     };
-    assert!(data == expected.sink, "the sink lacks written data");
+    assert!(data == expected.sink, "the content of the sink is wrong");
 }
 
 proptest! {

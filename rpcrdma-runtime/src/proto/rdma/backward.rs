@@ -102,7 +102,8 @@ impl BackwardResponder {
         self.responder.drop_call(key);
     }
 
-    /// Returns the number of unanswered calls, plus the replies and errors not yet passed to the provider.
+    /// Returns the number of unanswered calls, plus the replies and errors that wait until an earlier Send
+    /// completes.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.responder.in_progress()

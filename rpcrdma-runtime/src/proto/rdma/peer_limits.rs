@@ -24,7 +24,8 @@ impl PeerLimits {
 
 /// The RPC-over-RDMA connection of a call. Handlers find their `Link` in
 /// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). A `Link` contains the local
-/// limits and the limits that the caller announces. Clones refer to the same connection.
+/// limits, the parameters negotiated in the handshake, and the limits that the caller announces. Clones refer
+/// to the same connection.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<LinkState>);
 

@@ -110,8 +110,8 @@ impl Fetch {
     }
 }
 
-/// Checks that every chunk starts within the stream, which includes the preceding chunks, and does not
-/// overlap another chunk.
+/// Checks that every chunk starts within the stream or at its end, and does not overlap another chunk. For
+/// this check, the stream includes the preceding chunks.
 fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
     let mut last_end = 0u64;
     let mut chunk_bytes = 0u64;

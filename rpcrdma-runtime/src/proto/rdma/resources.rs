@@ -30,9 +30,9 @@ pub enum OfferError {
     Unbounded,
     /// An item of the reply, or the reply without its items, can exceed the maximum size of a chunk.
     TooLong {
-        /// The bound in bytes.
+        /// The bound of the item, or of the reply's stream with its RPC header, in bytes.
         bytes: u64,
-        /// The maximum size of a chunk.
+        /// The maximum size of a chunk in bytes.
         max: u64,
     },
 }

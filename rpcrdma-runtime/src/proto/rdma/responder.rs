@@ -107,7 +107,7 @@ pub struct Responder {
     closed: bool,
     refusals: Refusals,
     traffic: TrafficCounts,
-    /// The number of refusals that `take_counts` already returned.
+    /// The number of refusals that [`Responder::take_counts`] has already returned.
     refusals_taken: u64,
     /// Whether calls with chunks are rejected: true in the backward direction.
     inline_only: bool,
@@ -282,7 +282,8 @@ impl Responder {
         self.waiting_bytes
     }
 
-    /// Returns the number of unanswered calls, plus the replies and errors not yet passed to the provider.
+    /// Returns the number of unanswered calls, plus the replies and errors that wait until an earlier Send
+    /// completes.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.calls.len().saturating_add(self.queued_answers.len())

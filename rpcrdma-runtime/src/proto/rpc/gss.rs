@@ -4,7 +4,7 @@
 //! This module implements RFC 2203 for clients ([`GssSession`]) and servers (`GssServer`).
 //!
 //! With [`GssService::None`], a message may be reduced: eligible items of its program leave the stream, but
-//! RPCSEC_GSS data stays in it. The other services forbid reduction (RFC 8166 section 8.2.2).
+//! RPCSEC_GSS data stays in the stream. The other services forbid reduction (RFC 8166 section 8.2.2.3).
 
 mod body;
 mod session;

@@ -73,7 +73,7 @@ impl Services {
     }
 
     /// Returns the authenticated caller of an RPCSEC_GSS call, in the mechanism's format. Returns `None` for
-    /// other calls, while a context is created, and without an RPCSEC_GSS server.
+    /// other calls, for calls that create a context, and if no RPCSEC_GSS server is set.
     ///
     /// # Errors
     /// If the caller is not authentic, returns the error with which [`Services::run`] rejects the call.

@@ -63,7 +63,7 @@ pub struct Reconnect {
     /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable). By default (`None`),
     /// each call waits until it times out.
     pub attempts: Option<u32>,
-    /// The delay between attempts.
+    /// The delay before each attempt after a failure.
     pub backoff: Backoff,
     #[doc(hidden)]
     pub non_exhaustive: (),

@@ -26,7 +26,7 @@ pub const CAPTURE_VARIABLE: &str = "RPCRDMA_PCAP";
 pub enum Capture {
     /// The file named by the environment variable [`CAPTURE_VARIABLE`], or no capture if the variable is
     /// unset or empty. `%p` in the name is replaced by the process ID, since two processes cannot share a
-    /// file. All connections of a process write to the same file.
+    /// file. All connections of a process that have this setting write to the same file.
     #[default]
     Environment,
     /// No capture.
@@ -51,7 +51,8 @@ impl Capture {
     /// earlier, call this method before listening or connecting.
     ///
     /// # Errors
-    /// [`CaptureError`].
+    /// [`CaptureError`] if the file that the environment names cannot be created, or, on Unix, if another
+    /// capture uses it. Later calls return the same error.
     pub fn file(&self) -> Result<Option<CaptureFile>, CaptureError> {
         static NAMED: OnceLock<Result<Option<CaptureFile>, CaptureError>> = OnceLock::new();
         match self {

@@ -14,7 +14,8 @@ pub struct IwarpConnector {
 }
 
 impl IwarpConnector {
-    /// Creates a connector for `HOST:PORT`, where the host is a name or an IP address.
+    /// Creates a connector for `HOST:PORT`, where the host is a name or an IP address. An IPv6 address is in
+    /// brackets. Several addresses may be separated by commas.
     #[must_use]
     pub fn new(address: impl Into<String>, options: IwarpOptions) -> Self {
         IwarpConnector { address: address.into(), options }

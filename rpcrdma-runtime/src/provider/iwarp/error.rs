@@ -24,7 +24,7 @@ pub enum IwarpError {
     /// The peer closed the connection during the MPA handshake.
     #[error("the peer closed the connection during the MPA handshake")]
     Hangup,
-    /// The peer does not use MPA, or its MPA frame is invalid or has an unknown revision.
+    /// The peer does not use MPA, or its MPA frame is invalid or has an unsupported revision.
     #[error(transparent)]
     Mpa(#[from] MpaError),
     /// The parameters of the peers are incompatible, or the local private data is too long.

@@ -54,7 +54,7 @@ pub async fn connect(
     Ok(IwarpConnection::new((socket, tap), Role::Initiator, agreed, receive_size, info, options))
 }
 
-/// Listens for connections.
+/// A listener for iWARP connections.
 #[derive(Debug)]
 pub struct IwarpListener {
     listener: TcpListener,
@@ -62,7 +62,7 @@ pub struct IwarpListener {
 }
 
 impl IwarpListener {
-    /// Binds an address.
+    /// Binds an address, and listens for TCP connections.
     ///
     /// # Errors
     /// An error of the operating system. With the feature `capture`, a `CaptureError` is the inner error if
@@ -93,7 +93,8 @@ impl IwarpListener {
     /// the connection, on a separate task, so that a slow peer does not delay others.
     ///
     /// # Errors
-    /// An error of the operating system: one connection failed, or a process limit is reached.
+    /// An error of the operating system, for example because one connection failed or the process has too
+    /// many open files.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (socket, peer) = self.listener.accept().await?;
         Ok(Incoming { socket, peer, options: self.options.clone() })

@@ -7,8 +7,8 @@ use tokio::net::TcpStream;
 use super::capture::Tap;
 use super::{Capture, CaptureError};
 
-/// The maximum length of an FPDU if the system does not report TCP's segment size, in octets. An FPDU of this
-/// length fits a segment on Ethernet.
+/// The maximum length of an FPDU, in octets, if the system does not report TCP's segment size. An FPDU of
+/// this length fits a segment on Ethernet.
 const DEFAULT_FPDU: usize = 1440;
 
 /// The options of an iWARP connection.
@@ -126,7 +126,7 @@ pub(super) fn fpdu_in_segment(socket: &TcpStream) -> usize {
 }
 
 impl IwarpOptions {
-    /// Checks that the capture file, if any, can be written.
+    /// Creates the capture file that the environment names, if any. Fails if the file cannot be written.
     pub(crate) fn prepare_capture(&self) -> Result<(), CaptureError> {
         Tap::prepare(&self.capture)
     }

@@ -24,7 +24,7 @@ use crate::xdr::{Layout, Reducer};
 /// forward call must announce that the client accepts backward calls, as CREATE_SESSION does in NFS version
 /// 4.1. Calls fail once the connection is lost or the server stops. Only the client can reconnect. The client
 /// must then repeat the announcement, so that the handler calls `ready` for the new connection. The
-/// duplicate-request cache does not replay the reply of this handler ([`CallContext::backward`]).
+/// duplicate-request cache does not keep the reply of a handler that calls [`CallContext::backward`].
 ///
 /// A `BackwardClient` calls programs that are [`BackwardOnly`]. [`BackwardClient::bidirectional`] returns a
 /// client for other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails
@@ -96,8 +96,8 @@ impl BackwardClient {
     }
 
     /// Returns a client whose calls have this timeout (default 60 s). The timeout includes the wait for a
-    /// credit. Over RDMA, a call that times out after it was sent keeps its credit. The connection stays
-    /// open.
+    /// credit. Over RDMA, a call that times out after it was sent keeps its credit until its reply arrives.
+    /// The connection stays open.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         BackwardClient { timeout, ..self }
@@ -186,7 +186,7 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
 const fn without_items<Q: Procedure>() {
     assert!(
         Q::Args::HELD.is_none() && Q::Res::HELD.is_none(),
-        "a program that is called only in the backward direction has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); remove `#[ddp_eligible]` from the arguments and the result, or give the program a `Binding` and call it through `bidirectional`"
+        "a program that is called only in the backward direction has no DDP-eligible data, since this implementation sends no chunks in that direction (RFC 8167 section 5.3 makes them optional); remove `#[ddp_eligible]` from the arguments and the result, or give the program a `Binding` and call it through `bidirectional`"
     );
 }
 

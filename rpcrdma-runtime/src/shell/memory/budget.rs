@@ -29,17 +29,17 @@ const FREE: u64 = 8;
 /// that outlives its connection. Clones share one limit, so several servers can share a budget.
 ///
 /// A call waits while its [`Owner`] would use more memory with the call than is free without the call. One
-/// owner therefore uses at most half of the budget. If two owners use the same amount, each uses at most a
-/// third. At the limit, the calls of the owner that uses the most memory wait first. Calls and replies of up
-/// to 16 KiB count toward the budget, but wait only if their owner has used up its share and its guaranteed
-/// 256 KiB. The guarantee drops to 16 KiB once memory use exceeds the budget by a quarter. An owner that uses
-/// more than a sixteenth of the budget leaves an eighth free for owners that use at most a sixteenth. A call
-/// that holds memory and needs more memory also waits. Exception: one such call at a time may exceed the
-/// budget, by at most a quarter.
+/// owner therefore uses about half of the budget at most. If two owners use the same amount, each uses about
+/// a third at most. At the limit, the calls of the owner that uses the most memory wait first. Calls and
+/// replies of up to 16 KiB count toward the budget, but wait only if their owner has used up its share and
+/// its guaranteed 256 KiB. The guarantee drops to 16 KiB once memory use exceeds the budget by a quarter. An
+/// owner that uses more than a sixteenth of the budget leaves an eighth free for owners that use at most a
+/// sixteenth. A call that holds memory and needs more memory also waits. Exception: one call at a time that
+/// holds more than 16 KiB may exceed the share of its owner, by at most a quarter of the budget.
 ///
 /// Calls that wait for memory over RPC-over-RDMA do not count toward the budget. Two separate limits apply to
-/// these calls: an eighth of the budget for all owners, and 64 KiB for each owner. If a further call must
-/// wait while both limits are exceeded, the server closes the connection of that call.
+/// these calls: an eighth of the budget for all owners, and 64 KiB for each owner. If a call that must wait
+/// would exceed both limits, the server closes the connection of that call.
 ///
 /// ```
 /// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};

@@ -13,12 +13,12 @@ static ENABLED: AtomicBool = AtomicBool::new(false);
 ///
 /// `docs/nfs.md` lists the metrics of servers. The metrics of clients are:
 ///
-/// - `rpcrdma_client_call_duration_seconds`, a histogram of the times from call to reply, with the labels
-///   `program`, `version` and `procedure`;
+/// - `rpcrdma_client_call_duration_seconds`, a histogram of the times from a call to its result or error,
+///   with the labels `program`, `version` and `procedure`;
 /// - `rpcrdma_client_failures_total`: failed calls; the label `kind` is the name of a field of
 ///   [`Failures`](crate::Failures);
-/// - `rpcrdma_client_bytes_total`: bytes of calls and replies, with the `kind` `call_inline`, `reply_inline`,
-///   `rdma_read` or `rdma_write`;
+/// - `rpcrdma_client_bytes_total`: bytes of successful calls and their replies, with the `kind`
+///   `call_inline`, `reply_inline`, `rdma_read` or `rdma_write`;
 /// - `rpcrdma_client_credits`: the credits that servers grant;
 /// - `rpcrdma_client_waits_total`, with the `kind` `credit`: calls that waited for a credit;
 /// - `rpcrdma_client_sessions_total`: events of sessions, with the `kind` `connections`, `failed_attempts`,
@@ -43,7 +43,7 @@ pub(super) fn set(metric: &'static str, number: f64) {
     gauge!(metric).set(number);
 }
 
-/// `call` is a program, a version and a procedure.
+/// Records a duration. `call` contains the numbers of the program, its version and the procedure.
 pub(super) fn duration(metric: &'static str, call: [u32; 3], elapsed: Duration) {
     let [program, version, procedure] = call.map(|number| number.to_string());
     let labels = [("program", program), ("version", version), ("procedure", procedure)];

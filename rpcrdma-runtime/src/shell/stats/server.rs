@@ -79,7 +79,8 @@ struct Counts {
 }
 
 impl ServerStats {
-    /// Creates the counts. If metrics are enabled, also creates the server's metrics with the value 0.
+    /// Creates the counts. If metrics are enabled, also creates the server's counters, and its gauges of
+    /// connections, credits and used memory, with the value 0.
     pub(in super::super) fn with_metrics() -> Self {
         metrics::create_counters("rpcrdma_server_connections_total", &ConnectionCounts::NAMES);
         metrics::create_counters("rpcrdma_server_replies_total", &RpcCounts::NAMES);

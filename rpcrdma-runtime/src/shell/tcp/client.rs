@@ -123,7 +123,8 @@ impl TcpClient {
 
     /// Returns a client on the same connection whose calls store the first eligible item of their result in
     /// `memory`, as described for [`Client::with_result_memory`](super::super::Client::with_result_memory).
-    /// Over TCP, the item is copied.
+    /// Over TCP, the item is copied. If the item has no bound, a call whose item exceeds the memory's
+    /// capacity fails with [`CallError::Decode`](crate::CallError::Decode).
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         TcpClient { handle: self.handle.with_result_memory(memory) }

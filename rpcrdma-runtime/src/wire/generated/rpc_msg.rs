@@ -168,7 +168,7 @@ pub enum ReplyStat {
     Denied = 1,
 }
 
-/// `accept_stat`, section 4.3. How an Accepted Call Went
+/// `accept_stat`, section 4.3. The Outcome of an Accepted Call
 ///
 /// ```text
 /// enum accept_stat {
@@ -475,7 +475,7 @@ impl ::core::default::Default for RejectedReply {
     }
 }
 
-/// `reply_body`, section 6.4. Either
+/// `reply_body`, section 6.4. Reply Bodies
 ///
 /// ```text
 /// union reply_body switch (reply_stat stat) {

@@ -82,7 +82,7 @@ pub struct FrameHeader {
     pub crc: bool,
     /// R: the connection is rejected (replies only).
     pub reject: bool,
-    /// S: the private data starts with IRD and ORD (RFC 6581 section 9).
+    /// S: the private data starts with IRD and ORD (RFC 6581 section 6). Always false below revision 2.
     pub enhanced: bool,
     /// The four low bits of the flags, which are ignored and preserved.
     pub reserved: u8,

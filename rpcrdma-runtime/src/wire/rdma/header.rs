@@ -11,10 +11,10 @@ use crate::xdr::{Decode, Encode, Error, Reader, Writer, pieces};
 /// The only supported version (RFC 8166 section 4.2.2).
 pub const VERSION: u32 = xdr::RPCRDMA_VERSION;
 
-/// Minimum size of an RDMA_MSG or RDMA_NOMSG header: empty lists and no Reply chunk. A responder drops
-/// shorter messages (RFC 8166 section 4.5).
+/// Minimum size of an RDMA_MSG or RDMA_NOMSG header, in bytes: empty lists and no Reply chunk. A responder
+/// drops shorter messages (RFC 8166 section 4.5).
 const SHORTEST: usize = 28;
-/// Size of the fields common to all versions: XID, version, credits, type.
+/// Size of the fields common to all versions, in bytes: XID, version, credits, type.
 const FIXED: usize = 16;
 
 /// A validated header of version 1.
@@ -83,7 +83,7 @@ pub struct CallTooLong {
     pub xid: u32,
     /// The size of the Read chunks in bytes.
     pub bytes: u64,
-    /// The limit.
+    /// The limit ([`MessageLimits::max_transfer`]), in bytes.
     pub max: u64,
     /// The numbers of the call, or `None` if its RPC header is in a Read chunk or is invalid.
     pub call: Option<CallNumbers>,
@@ -111,8 +111,8 @@ pub enum ReplyRefusal {
     },
 }
 
-/// The maximum size of a Payload stream that is copied after its header. A short copy is cheaper than sending
-/// two pieces.
+/// The maximum size, in bytes, of a Payload stream that is copied after its header. A short copy is cheaper
+/// than sending two pieces.
 const COPIED: usize = 1024;
 
 impl Header {

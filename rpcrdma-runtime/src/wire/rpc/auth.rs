@@ -108,7 +108,7 @@ pub enum AuthStat {
     RejectedCredential,
     /// AUTH_BADVERF: the verifier cannot be decoded.
     BadVerifier,
-    /// AUTH_REJECTEDVERF: the verifier is expired or was replayed.
+    /// AUTH_REJECTEDVERF: the verifier has expired or was replayed.
     RejectedVerifier,
     /// AUTH_TOOWEAK: rejected for security reasons.
     TooWeak,

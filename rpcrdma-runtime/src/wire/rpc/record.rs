@@ -28,7 +28,7 @@ pub enum RecordError {
     TooLong {
         /// The size that the record's marks have claimed so far, in octets.
         len: u64,
-        /// The limit.
+        /// The limit in octets.
         max: usize,
     },
 }

@@ -26,16 +26,16 @@ pub enum Reject {
 pub enum ReplyHeader {
     /// The results follow.
     Success,
-    /// PROG_UNAVAIL.
+    /// PROG_UNAVAIL: the server does not provide the program.
     ProgramUnavailable,
-    /// PROG_MISMATCH.
+    /// PROG_MISMATCH: the server does not provide this version of the program.
     ProgramMismatch {
         /// The lowest supported version.
         low: u32,
         /// The highest supported version.
         high: u32,
     },
-    /// RPC_MISMATCH.
+    /// RPC_MISMATCH: the server does not support the RPC version of the call.
     RpcMismatch,
     /// The call was rejected before or during its execution.
     Rejected(Reject),
@@ -45,10 +45,10 @@ pub enum ReplyHeader {
 #[derive(Clone, Debug, PartialEq, ThisError)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// PROG_UNAVAIL.
+    /// PROG_UNAVAIL: the server does not provide the program.
     #[error("the server does not provide the program")]
     ProgramUnavailable,
-    /// PROG_MISMATCH.
+    /// PROG_MISMATCH: the server does not provide this version of the program.
     #[error("the server supports only {} of the program", versions(*low, *high))]
     ProgramMismatch {
         /// The lowest supported version.
@@ -56,16 +56,16 @@ pub enum ReplyError {
         /// The highest supported version.
         high: u32,
     },
-    /// PROC_UNAVAIL.
+    /// PROC_UNAVAIL: the version has no such procedure.
     #[error("the server does not provide the procedure")]
     ProcedureUnavailable,
-    /// GARBAGE_ARGS.
+    /// GARBAGE_ARGS: the server cannot decode the arguments.
     #[error("the server cannot decode the arguments")]
     GarbageArguments,
-    /// SYSTEM_ERR.
+    /// SYSTEM_ERR: the server failed to run the call or to encode its result.
     #[error("the server failed to run the call")]
     SystemError,
-    /// RPC_MISMATCH.
+    /// RPC_MISMATCH: the server does not support the RPC version of the call.
     #[error("the server supports only RPC {}", versions(*low, *high))]
     RpcMismatch {
         /// The lowest supported version.
@@ -73,7 +73,7 @@ pub enum ReplyError {
         /// The highest supported version.
         high: u32,
     },
-    /// AUTH_ERROR.
+    /// AUTH_ERROR: the server rejected the credential or the verifier.
     #[error("the server rejected the credential or the verifier: {0:?}")]
     Auth(AuthStat),
     /// The message is a reply to another call, or not a reply.
@@ -96,7 +96,7 @@ impl ReplyHeader {
     /// Writes the header with a verifier. A denied reply has no verifier.
     ///
     /// # Errors
-    /// Fails if the verifier exceeds 400 bytes, or with the sink's error.
+    /// Fails if the body of a written verifier exceeds 400 bytes, or with the sink's error.
     pub fn encode_verified<S: Sink + ?Sized>(
         &self,
         xid: u32,
@@ -168,7 +168,8 @@ impl RpcReply {
         RpcReply { status: ReplyHeader::Success, message: results.into_message(), failure: None }
     }
 
-    /// Creates a reply without results. Returns `None` if the verifier exceeds its bounds.
+    /// Creates a reply without results. Returns `None` if the reply is accepted and the body of the verifier
+    /// exceeds 400 bytes.
     #[must_use]
     pub fn without_results(xid: u32, status: ReplyHeader, verifier: &Verifier) -> Option<Self> {
         let mut reply = Reducer::disabled();
@@ -177,7 +178,7 @@ impl RpcReply {
     }
 
     /// Creates the reply to a call that a handler rejected, with the failure that `results` recorded. Returns
-    /// `None` if the verifier exceeds its bounds.
+    /// `None` in the same case as [`RpcReply::without_results`].
     pub(crate) fn rejected(xid: u32, reject: Reject, verifier: &Verifier, results: Reducer) -> Option<Self> {
         let reply = RpcReply::without_results(xid, ReplyHeader::Rejected(reject), verifier)?;
         Some(RpcReply { failure: results.into_failure(), ..reply })
@@ -204,7 +205,7 @@ impl RpcReply {
     }
 }
 
-/// Returns a range of versions for a message.
+/// Formats a range of versions for an error message.
 pub(crate) fn versions(low: u32, high: u32) -> String {
     if low == high { format!("version {low}") } else { format!("versions {low} to {high}") }
 }

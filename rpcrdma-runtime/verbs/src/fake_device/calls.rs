@@ -255,7 +255,7 @@ extern "C" fn rdma_ack_cm_event(event: *mut CmEvent) -> c_int {
     if let Some(ident) = device.ids.get_mut(&delivered.id) {
         ident.unacknowledged -= 1;
     }
-    // SAFETY: both objects were allocated here and are no longer in the table.
+    // SAFETY: `Device::deliver` turned both boxes into raw pointers. They are no longer in the table.
     unsafe {
         free(delivered.private_data);
         free(delivered.raw);

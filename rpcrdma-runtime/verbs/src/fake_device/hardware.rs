@@ -16,7 +16,8 @@ impl Device {
     /// Creates the device if necessary, and sets its transport from the settings.
     pub(super) fn init(&mut self) {
         if self.hardware.is_null() {
-            // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.
+            // SAFETY: the structure contains only integers and optional functions, so all zeros is a valid
+            // value.
             let mut hardware: ib::ibv_device = unsafe { zeros() };
             for (to, from) in hardware.name.iter_mut().zip(*b"fake0") {
                 *to = from.cast_signed();
@@ -83,7 +84,7 @@ extern "C" fn ibv_free_device_list(list: *mut *mut ib::ibv_device) {
     }
 }
 
-/// Returns an empty list, as the library does if it has no device to refresh.
+/// Returns an empty list, as the library does if no device is present.
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ib::ibv_context {
     // SAFETY: the caller's pointer is writable.

@@ -226,7 +226,7 @@ extern "C" fn ibv_ack_cq_events(cq: *mut ib::ibv_cq, count: c_uint) {
         Some(())
     });
     if acknowledged.is_none() {
-        device.report("more completion events are acknowledged than were read");
+        device.report("more completion events are acknowledged than were generated");
     }
 }
 

@@ -338,12 +338,12 @@ impl Device {
         };
         let moved = if writes {
             self.gathered(domain, posted).map(|octets| {
-                // SAFETY: the memory is registered, as in `touch`, and the peer has write access.
+                // SAFETY: the memory is registered, as in `touch`, and the key permits writes.
                 unsafe { ptr::copy_nonoverlapping(octets.as_ptr(), memory, octets.len()) };
                 self.last_write = memory.addr();
             })
         } else {
-            // SAFETY: the memory is registered, as in `touch`, and the peer has read access.
+            // SAFETY: the memory is registered, as in `touch`, and the key permits reads.
             let mut octets = unsafe { slice::from_raw_parts(memory, len) }.to_vec();
             if self.faults.short_reads {
                 octets.truncate(len / 2);

@@ -101,7 +101,9 @@ impl File {
         while let Some(number) = turn.next() {
             let part = operation.part(number);
             match operation {
-                Operation::Getattr => ensure!(self.size().await? == SIZE as u64, "GETATTR: wrong file size"),
+                Operation::Getattr => {
+                    ensure!(self.size().await? == SIZE as u64, "GETATTR: the file size is not {SIZE} bytes")
+                }
                 Operation::Read(size) => {
                     let data = self.read(part.start, size).await?;
                     ensure!(looks_like(&data, &old[part]), "READ: wrong data");

@@ -5,9 +5,9 @@ use rpcrdma_tools::cli::nfs3bench::MAX_TRANSFER;
 
 /// The size of a test file in bytes.
 pub(crate) const SIZE: usize = 16 << 20;
-/// The maximum size of the calls that fill and check a file, in bytes.
+/// The maximum number of bytes in a call that fills or checks a file.
 pub(crate) const PIECE: usize = MAX_TRANSFER;
-/// The memory alignment for direct I/O.
+/// The memory alignment for direct I/O, in bytes.
 const PAGE: usize = 4096;
 
 /// The initial contents of a file, and the data written to it. All 64-bit words differ.
@@ -51,7 +51,7 @@ impl Aligned {
 
 /// Returns true if the length and the first and last words of the data are as expected.
 ///
-/// The complete data is compared outside of measurements.
+/// The complete file is compared only outside of measurements, by `TestFile::check`.
 pub(crate) fn looks_like(data: &[u8], expected: &[u8]) -> bool {
     data.len() == expected.len()
         && data.first_chunk::<8>() == expected.first_chunk::<8>()

@@ -2,8 +2,8 @@
 //!
 //! A target is a URL, accessed with this project's client, or a directory in which Linux has mounted an
 //! export. The program makes the same calls on both targets in turn, so that other load on the machine
-//! affects both. It prints ratios. It checks all data that it writes, and the first and last words of each
-//! READ.
+//! affects both. It prints the ratios of the rates. It checks all data that it writes, and the first and last
+//! words of each READ.
 
 mod client_file;
 mod image;

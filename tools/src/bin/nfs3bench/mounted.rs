@@ -1,4 +1,4 @@
-//! A test file on a Linux mount. Direct I/O bypasses the page cache, so that each operation is one call.
+//! A test file on a Linux mount. Direct I/O bypasses the page cache, so each read or write is one call.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -76,7 +76,7 @@ impl Mounted {
                 Operation::Getattr => {
                     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
                     let found = statx(&self.file, c"", flags, StatxFlags::BASIC_STATS)?;
-                    ensure!(found.stx_size == SIZE as u64, "GETATTR: wrong file size");
+                    ensure!(found.stx_size == SIZE as u64, "GETATTR: the file size is not {SIZE} bytes");
                 }
                 Operation::Read(_) => {
                     self.file.read_exact_at(buffer.bytes(), at)?;
@@ -94,8 +94,8 @@ impl Mounted {
     }
 }
 
-/// Returns Linux's count of calls for each procedure on the mount, or `None` if the directory is not an NFS
-/// mount.
+/// Returns Linux's count of calls for each procedure on the mount, or `None` if the directory is not the
+/// mount point of an NFS export.
 fn call_counts(mount: &Path) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
     let stats = fs::read_to_string("/proc/self/mountstats")?;
     let begins = format!(" mounted on {} with fstype nfs", mount.display());

@@ -20,9 +20,9 @@ impl Profiler {
 
     /// Enables recording while `work` runs.
     pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> anyhow::Result<T> {
-        self.commands.write_all(b"enable\n").context("perf")?;
+        self.commands.write_all(b"enable\n").context("cannot send `enable` to perf")?;
         let done = work();
-        self.commands.write_all(b"disable\n").context("perf")?;
+        self.commands.write_all(b"disable\n").context("cannot send `disable` to perf")?;
         Ok(done)
     }
 }

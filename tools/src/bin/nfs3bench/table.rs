@@ -1,4 +1,4 @@
-//! Prints the ratios, with a line for each operation.
+//! Prints the ratios of the rates of target and baseline, with a line for each operation.
 
 use std::io::{self, Write};
 
@@ -22,7 +22,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Writes the ratio of the medians, then the minimum and maximum ratio of all rounds.
+    /// Writes the table. A cell has the ratio of the median rates, then the minimum and maximum ratio of all
+    /// rounds. With `rates`, a cell also has the median rates.
     pub(crate) fn write(&self, out: &mut dyn Write, rates: bool) -> io::Result<()> {
         writeln!(out, "{}", self.names[0])?;
         writeln!(out, "    by {}", self.names[1])?;

@@ -46,8 +46,8 @@ impl<'a> TestFile<'a> {
         Ok(opened_file)
     }
 
-    /// Makes calls for the given time and returns their number and the elapsed time. Restores the file's
-    /// contents afterwards.
+    /// Makes calls for the given time and returns their number and the elapsed time. After WRITE calls,
+    /// checks the file's contents and restores them.
     pub(crate) fn turn(
         &self,
         work: Work,

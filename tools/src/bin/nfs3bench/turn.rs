@@ -24,8 +24,8 @@ impl Operation {
         }
     }
 
-    /// Returns the byte range of the file for the call with this number. Calls cover the file in order,
-    /// repeatedly.
+    /// Returns the byte range of the file for the call with this number. READ and WRITE calls cover the file
+    /// in order, repeatedly. The range of a GETATTR call is empty.
     pub(crate) fn part(self, number: u64) -> Range<usize> {
         let size = match self {
             Operation::Getattr => return 0..0,

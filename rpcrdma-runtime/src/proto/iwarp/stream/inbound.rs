@@ -140,7 +140,7 @@ impl Assembly {
         rest
     }
 
-    /// Drops the handled FPDU and frees the buffer, because few FPDUs need it.
+    /// Drops the handled FPDU and frees the buffer, because few FPDUs need the buffer.
     pub(super) fn clear(&mut self) {
         self.partial = Vec::new();
     }

@@ -128,7 +128,7 @@ const CASES: &[Case] = &[
         Contents::Header,
     ),
     Case(
-        "a second Terminate",
+        "a Terminate with MSN 2",
         |_| vec![untagged(Opcode::Terminate, true, (2, 2, 0), &[0x12, 2, 0, 0])],
         Code::MSN_RANGE,
         Contents::Header,

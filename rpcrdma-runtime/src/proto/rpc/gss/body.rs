@@ -1,4 +1,4 @@
-//! Protected arguments and results of RPCSEC_GSS (RFC 2203 section 5.3.2).
+//! Protected arguments and results of RPCSEC_GSS (RFC 2203 sections 5.3.2 and 5.3.3.2).
 
 use bytes::Bytes;
 

@@ -221,8 +221,8 @@ impl GssSession {
         body::unprotect(&*self.context, self.service, sequence, reader).map(drop)
     }
 
-    /// Returns the result of a call. Checks the verifier of every accepted reply. A denied reply (MSG_DENIED)
-    /// has no verifier.
+    /// Returns the result of a call. Checks the verifier of an accepted reply (MSG_ACCEPTED). A denied reply
+    /// (MSG_DENIED) has no verifier.
     ///
     /// # Errors
     /// Returns [`GssFailure`] if the call has no result.

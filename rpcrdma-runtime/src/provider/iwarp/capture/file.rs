@@ -27,9 +27,9 @@ pub(super) type Flow = (SocketAddr, SocketAddr);
 /// A capture file that any number of connections write to. Clones share the file, and dropping the last
 /// clone ends the capture.
 ///
-/// The format is pcap with IP packets. Each packet is written to the system immediately, so that no captured
-/// packet is lost if the process is killed. If a write fails, the capture ends with a `tracing` warning and
-/// the connections continue.
+/// The format is pcap with IP packets. Each packet is passed to the operating system immediately, so that no
+/// captured packet is lost if the process is killed. If a write fails, the capture ends with a `tracing`
+/// warning and the connections continue.
 #[derive(Clone)]
 pub struct CaptureFile(Arc<Shared>);
 
@@ -79,7 +79,7 @@ impl CaptureFile {
     }
 
     /// Registers a connection, and returns the number of earlier connections. Returns `None` if the peer is
-    /// in the same process and already captures the connection.
+    /// in the same process and already captures the connection in this file.
     pub(super) fn begin(&self, flow: Flow) -> Option<u32> {
         let mut state = self.lock();
         let number = state.count;

@@ -8,9 +8,10 @@ use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader, TcpOptionElement};
 /// contain the largest FPDU that fits a TCP segment on the loopback interface.
 pub(super) const MAX_PAYLOAD: usize = 65_480;
 
-/// The window of all packets and its shift count (RFC 7323 section 2): 1 GiB. The real window is unknown, and
-/// the data could appear to exceed a smaller window.
+/// The window field of all packets, which [`WINDOW_SHIFT`] scales to almost 1 GiB (RFC 7323 section 2). The
+/// real window is unknown, and the data could appear to exceed a smaller window.
 const WINDOW: u16 = u16::MAX;
+/// The shift count of the window scale option.
 const WINDOW_SHIFT: u8 = 14;
 const HOPS: u8 = 64;
 

@@ -102,7 +102,7 @@ impl Tap {
     }
 
     /// Starts the capture of a new TCP connection. Records nothing if the peer is in this process and already
-    /// captures the connection.
+    /// captures the connection in the same file.
     ///
     /// # Errors
     /// [`CaptureError`] if the file cannot be written.
@@ -224,7 +224,7 @@ impl Recorder {
             Side::Local => (&mut self.local, &self.peer),
             Side::Peer => (&mut self.peer, &self.local),
         };
-        // The initiator's SYN acknowledges nothing, because the responder's SYN is the second packet.
+        // The initiator's SYN acknowledges nothing, because the responder has not sent its SYN yet.
         let first = flag == Flag::Syn && this.seq == other.seq;
         let ack = (!first).then_some(other.seq);
         let segment = Segment { from: this.from, to: other.from, seq: this.seq, ack, flag };
@@ -284,7 +284,8 @@ mod tests {
 
     #[test]
     fn packets_of_a_stream_with_markers_end_with_its_fpdus() {
-        // A marker, an FPDU of 8 octets, an FPDU of 504 octets that contains a marker, and an FPDU of 16.
+        // A marker, an FPDU of 8 octets, an FPDU of 504 octets that contains a marker, and an FPDU of 16
+        // octets.
         let mut stream = vec![0; 4 + 8 + 504 + 4 + 16];
         stream[5] = 2;
         stream[12..14].copy_from_slice(&498_u16.to_be_bytes());
