@@ -66,13 +66,20 @@ pub(crate) fn is_own(name: &[u8]) -> bool {
     [DATA, STATE, NEW_STATE, LINK].iter().any(|suffix| name.ends_with(suffix.as_bytes()))
 }
 
-/// Returns the path with a suffix on the file name. A long name is truncated.
+/// Returns the path with a suffix on the file name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     path.with_file_name(OsStr::from_bytes(&with_suffix(name, suffix)))
 }
 
+/// Returns a name with a suffix. In a name that would be too long, a digest of the name replaces the end.
 fn with_suffix(name: &[u8], suffix: &str) -> Vec<u8> {
+    if name.len() + suffix.len() <= NAME_MAX {
+        return [name, suffix.as_bytes()].concat();
+    }
+    let digest =
+        Sha256::digest(name).iter().take(8).fold(0, |digest: u64, byte| digest << 8 | u64::from(*byte));
+    let suffix = format!("-{digest:016x}{suffix}");
     let kept = name.get(..NAME_MAX.saturating_sub(suffix.len())).unwrap_or(name);
     [kept, suffix.as_bytes()].concat()
 }
@@ -340,6 +347,16 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    #[test]
+    fn names_with_suffixes_differ_and_are_not_too_long() {
+        assert_eq!(with_suffix(b"file", DATA), b"file.nfs3-part");
+        let [shortest, next] = [244, 245].map(|length| "a".repeat(length) + "b");
+        assert_eq!(with_suffix(shortest.as_bytes(), DATA).len(), 255);
+        let other = "a".repeat(245) + "c";
+        let long = [&next, &other].map(|name| with_suffix(name.as_bytes(), DATA));
+        assert!(long[0] != long[1] && long.iter().all(|name| name.len() == 255 && is_own(name)), "{long:?}");
+    }
 
     #[test]
     fn an_interrupted_copy_is_saved_without_waiting_for_the_disk() {
