@@ -32,7 +32,7 @@ use crate::diag::{
     self, Count, Diagnostic, DocumentKind, Found, Kind, Note, Omitted, PortabilityKind, Severity, SyntaxKind,
 };
 use crate::extract::{self, Extract, Form};
-use crate::source::{Source, SourceId, Sources, Span};
+use crate::source::{Kind as SourceKind, Source, SourceId, Sources, Span};
 
 pub(crate) use macros::explain;
 
@@ -84,11 +84,11 @@ pub fn parse(sources: &Sources) -> Parsed {
     parse_with(sources, &ParseOptions::default())
 }
 
-/// Extracts and parses all documents.
+/// Extracts and parses all documents. Ignores bindings.
 #[must_use]
 pub fn parse_with(sources: &Sources, options: &ParseOptions) -> Parsed {
     let mut parsed = Parsed::default();
-    for (id, source) in sources.iter() {
+    for (id, source) in sources.iter().filter(|(_, source)| source.kind() != SourceKind::Binding) {
         let extract = extract(id, source);
         let (specification, found) = read(&extract, options);
         parsed.documents.push((id, specification));

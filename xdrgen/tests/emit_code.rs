@@ -440,11 +440,12 @@ fn a_mutated_document_yields_findings_or_rust() {
 #[test]
 fn names_of_arguments_are_those_of_parameters_and_fields() {
     let text = "program P { version V {\n int F(int id) = 1;\n int G(int a, bool) = 2;\n int H(string context<4>) = 3;\n\
-                int I(int, int) = 4;\n } = 1; } = 0x20000001;\n";
+                int I(int, int) = 4;\n int J(int arg1, bool, hyper) = 5;\n } = 1; } = 0x20000001;\n";
     emits(
         text,
         &[
             "pub struct GArgs { pub a: i32, pub arg1: bool, }",
+            "pub struct JArgs { pub arg1: i32, pub arg2: bool, pub arg3: i64, }",
             "pub struct IArgs(pub i32, pub i32);",
             "pub fn f<'a>(&'a self, id: &'a i32) -> program::CallFuture<'a, i32, C::Error> where C: program::Caller<V>, { self.0.call::<proc::F>(id) }",
             "pub fn g<'a>( &'a self, args: &'a super::GArgs, )",

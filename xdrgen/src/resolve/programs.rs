@@ -132,7 +132,7 @@ impl<'a> Resolver<'a> {
                 }
                 None => {
                     docs.declaration = format!("argument {}", index + 1);
-                    if is_named { format!("arg{index}") } else { index.to_string() }
+                    if is_named { unused_name(arguments, &fields, index) } else { index.to_string() }
                 }
             };
             fields.push(Field { name, at: docs.span, ty, eligible: false, docs });
@@ -190,6 +190,16 @@ impl<'a> Resolver<'a> {
         seen.numbers.insert(number, span);
         true
     }
+}
+
+/// Returns the name of the field for an unnamed argument: `arg` and the argument's index, or the first larger
+/// number with which no other field has this name.
+fn unused_name(arguments: &[Declaration], fields: &[Field], index: usize) -> String {
+    let is_used = |name: &String| {
+        fields.iter().any(|field| field.name == *name)
+            || arguments.iter().filter_map(|argument| argument.name.as_ref()).any(|used| used.name == *name)
+    };
+    (index..).map(|number| format!("arg{number}")).find(|name| !is_used(name)).unwrap_or_default()
 }
 
 fn of_procedure(procedure: &ProcedureDef, comments: Vec<String>) -> Docs {
