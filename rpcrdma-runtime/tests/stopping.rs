@@ -50,6 +50,7 @@ async fn running_calls_complete_and_new_calls_are_rejected() {
     let running = call(&client);
     settle().await;
     assert_eq!(gate.arrived(), 1);
+    assert_ne!(client.stats().credits, 0);
     stop.send(true).unwrap();
     settle().await;
     let new = call(&client);
@@ -59,6 +60,8 @@ async fn running_calls_complete_and_new_calls_are_rejected() {
     assert!(tokio::time::timeout(WAIT, new).await.unwrap().unwrap().is_err());
     tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
     assert_eq!(gate.arrived(), 1, "a new call was started");
+    settle().await;
+    assert_eq!(client.stats().credits, 0, "without a connection");
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ async fn values_are_shown_for_every_kind_of_chunk() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_repeat_are_one_row() {
     let (capture, _) = captured(framing(true, false)).await;
-    let trace = read(&capture[..]).unwrap();
+    let mut trace = read(&capture[..]).unwrap();
     let shown = text(&trace, Selection::default());
     let folded: Vec<_> = shown.lines().filter(|line| line.contains(" more NFSv3 CREATE calls")).collect();
     let [folded] = folded[..] else { panic!("{shown}") };
@@ -141,4 +141,10 @@ async fn calls_that_repeat_are_one_row() {
     assert!(all >= 20 && names(Selection::default()) < all, "{all}");
     let brief = text(&trace, Selection { brief: true, ..Selection::default() });
     assert!(!brief.contains(" more NFSv3 CREATE calls"), "{brief}");
+    // A call whose reply could not be decoded has a row of its own.
+    let calls = &mut trace.connections[0].conversation.calls;
+    let call = calls.iter_mut().find(|call| call.number == last - 9).unwrap();
+    call.reply.as_mut().unwrap().status = Status::Unknown;
+    let shown = text(&trace, Selection::default());
+    assert!(!shown.contains("... 19 more NFSv3 CREATE calls"), "{shown}");
 }
