@@ -12,9 +12,10 @@ pub const MAX_TRANSFER: usize = 1 << 20;
 
 /// Compares the rates of GETATTR, READ and WRITE calls on two NFSv3 targets.
 ///
-/// A target is rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH, accessed with the built-in client, or a
-/// local directory in which Linux has mounted an export. The program creates a file of 16 MiB in each
-/// directory, and removes both files at the end. Exit status: 0 success; 1 failure; 2 invalid command line.
+/// A target is the URL of a directory (rdma://HOST/PATH or tcp://HOST/PATH, with :PORT after HOST if needed),
+/// or a local directory in which Linux has mounted an export. The built-in client accesses URLs. The program
+/// creates a file of 16 MiB in each directory, and removes both files at the end. Exit status: 0 success; 1
+/// failure; 2 invalid command line.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3bench", version)]
 #[non_exhaustive]
