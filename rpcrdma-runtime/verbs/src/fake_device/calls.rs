@@ -255,7 +255,8 @@ extern "C" fn rdma_ack_cm_event(event: *mut CmEvent) -> c_int {
     if let Some(ident) = device.ids.get_mut(&delivered.id) {
         ident.unacknowledged -= 1;
     }
-    // SAFETY: `Device::deliver` turned both boxes into raw pointers. They are no longer in the table.
+    // SAFETY: `Device::deliver` created both pointers with `Box::into_raw`. The event has been removed from
+    // the table, so nothing else frees them.
     unsafe {
         free(delivered.private_data);
         free(delivered.raw);
