@@ -364,14 +364,14 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Returns the handle of the root directory.
     fn root(&self) -> FileHandle;
 
-    /// Returns true if this export created the handle. A server calls this method to find the export of a
-    /// handle. The default implementation returns true, which suits a server with one export.
+    /// Returns true if this export created the handle. The default implementation returns true, which suits a
+    /// server with one export.
     fn owns(&self, _file: &FileHandle) -> bool {
         true
     }
 
     /// Returns the write verifier. The verifier changes if unstable data may have been lost (RFC 1813 section
-    /// 3.3.7).
+    /// 3.3.7). A server calls this method before each WRITE and after each COMMIT.
     fn write_verifier(&self) -> NfsVerifier;
 
     /// Returns the limits of the file system.

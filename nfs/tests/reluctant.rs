@@ -30,7 +30,7 @@ const SHORT: usize = 70_001;
 struct Reluctant {
     inner: MemoryExport,
     writes: AtomicU32,
-    /// The numbers of the WRITEs before which the server "restarts".
+    /// The numbers of the WRITEs after which the server "restarts", before it replies.
     restarts: &'static [u32],
     restarted: AtomicU32,
     /// The error of LOOKUP for this name. If the name is empty, READLINK returns the error instead.
@@ -72,7 +72,6 @@ impl Reluctant {
         Attributes { mtime: self.mtime.unwrap_or(attributes.mtime), ..attributes }
     }
 
-    /// Returns an export with a file and a symbolic link.
     fn filled() -> Self {
         let this = Reluctant::new(&[]);
         let (root, new) = (this.inner.root(), SetAttributes::default());
@@ -147,6 +146,8 @@ impl Export for Reluctant {
         data: &Bytes,
         stable: Stability,
     ) -> Outcome<WriteResult> {
+        let Outcome { result, wcc } =
+            self.inner.write(caller, file, offset, &data.slice(..data.len().min(SHORT)), stable);
         let write = self.writes.fetch_add(1, Ordering::SeqCst);
         if self.restarts.contains(&write) {
             // The restart loses written data.
@@ -154,8 +155,6 @@ impl Export for Reluctant {
             let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
             self.inner.set_attributes(caller, file, &empty, None).result.unwrap();
         }
-        let Outcome { result, wcc } =
-            self.inner.write(caller, file, offset, &data.slice(..data.len().min(SHORT)), stable);
         Outcome { result: result.map(|done| WriteResult { committed: Stability::Unstable, ..done }), wcc }
     }
 
@@ -259,6 +258,9 @@ async fn short_reads_and_writes_continue() {
 async fn data_lost_in_a_restart_is_rewritten() {
     let remote = mount(Reluctant::new(&[20])).await;
     put_and_get(&remote, &content()).await.unwrap();
+    // The only WRITE loses its data before the reply.
+    let remote = mount(Reluctant::new(&[0])).await;
+    put_and_get(&remote, &content()[..1000]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -320,7 +322,6 @@ async fn a_file_that_changes_during_a_download_is_rejected() {
     assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
 }
 
-/// Returns the error of a listing, which must end.
 async fn refused(what: impl Future<Output = Result<(), ClientError>>) -> String {
     let ended = tokio::time::timeout(Duration::from_secs(600), what).await;
     ended.expect("the listing does not end").unwrap_err().to_string()
@@ -338,7 +339,7 @@ async fn an_endless_listing_fails() {
         let root = remote.find(b"/").await.unwrap();
         assert_eq!(refused(async { remote.list(&root).await.map(drop) }).await, why);
     }
-    // The program stores the listing in limited memory. The limit also covers the stacks of its threads.
+    // The program stores the listing in limited memory.
     let url = serve(Reluctant { lists: Lists::Endlessly(LONG), ..Reluctant::new(&[]) }).await;
     let here = tempfile::tempdir().unwrap();
     for arguments in [&["ls", "-l", &url][..], &["get", "-r", &url, "copy"]] {

@@ -21,7 +21,6 @@ use super::{CHUNK_MAX, ClientError, NfsConnection, Remote, RemoteFile, ServerCon
 
 /// Maximum number of attempts to write a source if the server restarts before the COMMIT.
 const ATTEMPTS: u32 = 3;
-/// The timeout of [`Remote::call_once_more`].
 const WORKAROUND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A SHA-256 digest, displayed in hexadecimal.
@@ -258,23 +257,22 @@ impl Remote {
         for _ in 0..ATTEMPTS {
             source.seek(SeekFrom::Start(offset))?;
             let start = (offset, sum_before.clone());
-            let (sum, verifier) = self.write_once(file, source, start, progress).await?;
-            if verifier == Some(self.commit(file).await?) || verifier.is_none() {
+            let (sum, written) = self.write_once(file, source, start, progress).await?;
+            if written.is_stored(self.commit(file).await?) {
                 return Ok(sum);
             }
         }
         Err(ClientError::server("COMMIT", &file.path, "the server repeatedly lost written data"))
     }
 
-    /// Writes the rest of a source once. Returns the digest and, if the server left data uncommitted,
-    /// [`Unstable::verifier`].
+    /// Writes the rest of a source once. Returns the digest and the verifiers of uncommitted data.
     async fn write_once(
         &self,
         file: &RemoteFile,
         source: &mut (impl Read + Send),
         (mut offset, mut sum): (u64, Sha256),
         progress: Progress<'_>,
-    ) -> Result<(Digest, Option<Writeverf3>), ClientError> {
+    ) -> Result<(Digest, Unstable), ClientError> {
         let mut window = Window::new();
         let mut written = Unstable::default();
         let mut done = offset;
@@ -296,7 +294,7 @@ impl Remote {
                 progress(done);
             }
             if last {
-                return Ok((sum.into(), written.verifier()));
+                return Ok((sum.into(), written));
             }
         }
     }
@@ -322,10 +320,10 @@ impl Unstable {
         self.differ |= *self.first.get_or_insert(verifier) != verifier;
     }
 
-    /// Returns the verifier of the uncommitted writes, or `None` if no write is uncommitted. If the server
-    /// restarted between two writes, returns a verifier that no COMMIT will match.
-    fn verifier(&self) -> Option<Writeverf3> {
-        self.first.map(|first| if self.differ { first.map(|byte| !byte) } else { first })
+    /// Returns true if all data is stored after a COMMIT that returned this verifier: every unstable write
+    /// returned the same verifier.
+    fn is_stored(&self, committed: Writeverf3) -> bool {
+        self.first.is_none_or(|first| !self.differ && first == committed)
     }
 }
 
@@ -333,7 +331,6 @@ fn kind(file: &RemoteFile, what: &'static str) -> ClientError {
     ClientError::Kind { path: file.path.clone(), what }
 }
 
-/// Returns the running digest of a source's first `len` bytes.
 fn sum_of_first(source: &mut (impl Read + Seek), len: u64) -> io::Result<Sha256> {
     let mut sum = Sha256::new();
     source.rewind()?;

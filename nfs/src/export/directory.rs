@@ -12,22 +12,20 @@
 //! - If another process renames a file, the file's handles are stale until a client looks up the new name.
 //!   The first stale handle, for example from an earlier server, starts a walk over the whole directory. The
 //!   walk also finds renamed files. It runs only once, and stops after 1,048,576 files.
-//! - On file systems without creation times, a handle can refer to a later file with the same number. Before
-//!   Linux 6.13, this is also possible if both files are created within a few milliseconds.
+//! - If the file system stores no creation times, or if two files have the same creation time, a handle of a
+//!   removed file can refer to a later file with the same number.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes of this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
 //!   adds these rights to the mode. If the server is killed at that time, the rights remain.
-//! - Requires `/proc`. Paths below `/proc/self/fd` are used to reopen a checked file, to test access, to
-//!   change the mode and to create a hard link.
+//! - Requires `/proc`: files are reopened and changed through `/proc/self/fd`.
 //! - Files stay open for up to two seconds after they were last read or written. During this time, a written
-//!   file cannot be executed (ETXTBSY). Per export, at most 512 descriptors stay open. All exports together
-//!   use at most about a quarter of the process's limit on open files.
+//!   file cannot be executed (ETXTBSY). At most 512 descriptors per export stay open, and fewer if the
+//!   process's limit on open files is low.
 //! - If the process handles or ignores SIGXFSZ, as `nfs3d` does, a WRITE past RLIMIT_FSIZE fails with
 //!   [`NfsError::FBig`]. Otherwise, the signal terminates the process.
 //! - Each known file uses about 150 bytes of memory until a client removes the file. The memory of files that
-//!   other processes removed is freed when the number of known files reaches 65,536, and each time the number
-//!   doubles.
+//!   other processes removed is freed only when many files are known.
 
 mod change;
 mod errno;
@@ -47,6 +45,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Once};
 
 use cap_std::fs::Dir;
@@ -64,7 +63,7 @@ use self::syncs::Syncs;
 use self::table::Table;
 use self::try_ops::Storage;
 use super::permissions::access_bits;
-use super::{FileHandle, FileKind, Found, NfsCaller, NfsError, NfsVerifier, Outcome, Wcc, names};
+use super::{FileHandle, FileKind, Found, NfsCaller, NfsError, Outcome, Wcc, names};
 use crate::export::Before;
 
 /// The length of a handle in bytes: four numbers and their checksum.
@@ -97,7 +96,8 @@ pub struct DirectoryExport {
     open_files: OpenFiles,
     /// Completed by the single walk over the whole directory ([`DirectoryExport::record_all`]).
     walked: Once,
-    write_verifier: NfsVerifier,
+    /// Changes after each failed fsync.
+    write_verifier: AtomicU64,
     key: HandleKey,
     identities: Identities,
     storage: Storage,
@@ -200,7 +200,8 @@ impl DirectoryExport {
     ///
     /// # Errors
     /// The path cannot be opened or is not a directory. The process is root but cannot act as its callers,
-    /// for example without CAP_SETUID or CAP_SETGID. The system provides no random bytes or no thread.
+    /// for example without CAP_SETUID or CAP_SETGID. The system cannot provide random bytes or start a
+    /// thread.
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;
@@ -213,7 +214,7 @@ impl DirectoryExport {
             syncs: Syncs::default(),
             open_files: OpenFiles::start()?,
             walked: Once::new(),
-            write_verifier: RandomState::new().build_hasher().finish().to_be_bytes(),
+            write_verifier: RandomState::new().build_hasher().finish().into(),
             key: HandleKey::random()?,
             identities: Identities::of_this_process()?,
             storage,

@@ -143,6 +143,8 @@ impl<E: Export> Handler for NfsHandler<E> {
             }
             export.write(caller, &file, offset, &data, stable)
         };
+        // Taken before the write: if the data is lost before the reply, the COMMIT returns another verifier.
+        let verf = self.export.write_verifier();
         let Outcome { result, wcc: around } = self.try_change_or_block(cx, file, inline, change).await?;
         let file_wcc = wcc(&around);
         Ok(match result {
@@ -150,7 +152,7 @@ impl<E: Export> Handler for NfsHandler<E> {
                 file_wcc,
                 count: written.count,
                 committed: committed(written.committed),
-                verf: self.export.write_verifier(),
+                verf,
             }),
             Err(error) => Write3Res::Default(status(error), Write3Resfail { file_wcc }),
         })

@@ -1,3 +1,6 @@
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
@@ -8,7 +11,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use super::change::{check, check_mode, set_attributes, verifier_times};
 use super::identity::ThreadIdentity;
-use super::{DirectoryExport, Located, Purpose, Stat, after, at_name};
+use super::{DirectoryExport, Key, Located, Purpose, Stat, after, at_name};
 use crate::export::{
     Attributes, Before, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime,
     Found, Listed, NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, SetTime,
@@ -32,7 +35,7 @@ impl Export for DirectoryExport {
     }
 
     fn write_verifier(&self) -> NfsVerifier {
-        self.write_verifier
+        self.write_verifier.load(Ordering::SeqCst).to_be_bytes()
     }
 
     fn limits(&self) -> ExportLimits {
@@ -139,7 +142,7 @@ impl Export for DirectoryExport {
         // Syncs without the file's lock, so that calls without disk access do not wait for the sync.
         let result = result.and_then(|(count, key, open)| {
             if stable != Stability::Unstable {
-                self.syncs.sync(key, || Ok(fsync(&open)?))?;
+                self.sync(key, &open)?;
             }
             Ok(WriteResult { count, committed: stable })
         });
@@ -324,11 +327,23 @@ impl Export for DirectoryExport {
             };
             Ok((located.stat.key, open))
         });
-        Outcome { result: result.and_then(|(key, open)| self.syncs.sync(key, || Ok(fsync(&open)?))), wcc }
+        Outcome { result: result.and_then(|(key, open)| self.sync(key, &open)), wcc }
     }
 }
 
 impl DirectoryExport {
+    /// Writes a file's data to stable storage. The system reports a failure only once, but the failure can
+    /// affect unstable data of several clients. The new write verifier makes all clients write their data
+    /// again.
+    fn sync(&self, key: Key, open: impl AsFd) -> Result<(), NfsError> {
+        self.syncs.sync(key, || {
+            fsync(&open).map_err(|error| {
+                self.write_verifier.fetch_add(1, Ordering::SeqCst);
+                error.into()
+            })
+        })
+    }
+
     /// Looks up `.` or `..`; `..` of the root is the root.
     fn dot(&self, dir: &Located, name: &[u8]) -> Result<Found, NfsError> {
         let is_top = dir.stat.key == self.root.key;
@@ -363,7 +378,6 @@ impl DirectoryExport {
         Ok(plus.then(|| self.record(&dir.stat, name, stat)))
     }
 
-    /// Sets the attributes of a new file and records its name.
     fn made(
         &self,
         dir: &Located,
@@ -387,7 +401,6 @@ impl DirectoryExport {
         Ok(self.record(&dir.stat, name, stat))
     }
 
-    /// Handles a CREATE of an existing name.
     fn recreate(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, NfsError> {
         let located = at_name(&dir.file, name)?;
         self.must_be_served(&located.stat)?;
@@ -458,8 +471,8 @@ impl DirectoryExport {
     }
 }
 
-/// Returns the attributes that a caller can set on a new file. Fails before anything is created if an
-/// attribute is invalid. Only root can set the owner and the group; other callers' values are ignored.
+/// Fails before anything is created if an attribute is invalid. Only root can set the owner and the group;
+/// other callers' values are ignored.
 fn settable(new: &SetAttributes, acting: &ThreadIdentity<'_>) -> Result<SetAttributes, NfsError> {
     let mut new = new.clone();
     if !acting.is_root() {
@@ -476,9 +489,8 @@ fn marked(verifier: NfsVerifier) -> SetAttributes {
     SetAttributes { atime, mtime, ..SetAttributes::default() }
 }
 
-/// Writes the data and returns the number of bytes written. If the system fails after a partial write, the
-/// number is less than the length of the data.
-fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u32, NfsError> {
+/// If the system fails after a partial write, returns the number of bytes written.
+fn write_all(file: impl AsFd, data: &[u8], offset: u64) -> Result<u32, NfsError> {
     let mut done = 0;
     while let Some(rest) = data.get(done..)
         && !rest.is_empty()
@@ -499,6 +511,23 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+
+    #[test]
+    fn a_failed_fsync_changes_the_write_verifier() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "content").unwrap();
+        let (export, caller) = (DirectoryExport::open(dir.path()).unwrap(), NfsCaller::ROOT);
+        let file = export.lookup(&caller, &export.root(), b"file").unwrap().handle;
+        let key = export.identity(&file).unwrap().0;
+        let before = export.write_verifier();
+        // A pipe cannot be synced.
+        let (_reader, pipe) = std::io::pipe().unwrap();
+        export.sync(key, &pipe).unwrap_err();
+        let after = export.write_verifier();
+        assert_ne!(before, after);
+        export.commit(&caller, &file, 0, 0).result.unwrap();
+        assert_eq!(export.write_verifier(), after);
+    }
 
     /// While an fsync of the file runs, a stable write waits for the next fsync.
     #[test]
