@@ -81,7 +81,6 @@ fn size(size: u64) -> SetAttributes {
     SetAttributes { size: Some(size), ..SetAttributes::default() }
 }
 
-/// Lists at most `max` entries after a cookie.
 fn list(export: &impl Export, dir: &FileHandle, cookie: u64, max: usize) -> (Vec<Entry>, bool) {
     let verifier = if cookie == 0 {
         NfsVerifier::default()
@@ -544,6 +543,10 @@ fn memory_export_enforces_its_limits() {
     let refused = export.write(&WHO, &file, 0, &Bytes::from(vec![1; 1001]), Stability::Unstable);
     assert_eq!(refused.result.unwrap_err(), NfsError::NoSpc);
     write(&export, &file, 0, &[1; 1000]);
+    // Only the bytes that a write adds count.
+    write(&export, &file, 0, &[2; 1000]);
+    let refused = export.write(&WHO, &file, 500, &Bytes::from(vec![3; 501]), Stability::Unstable);
+    assert_eq!(refused.result.unwrap_err(), NfsError::NoSpc);
     export.set_attributes(&WHO, &file, &size(u64::MAX >> 1), None).result.unwrap();
     assert_eq!(export.space(&root).unwrap().bytes, [1000, 0, 0]);
     export.remove(&WHO, &root, b"file").result.unwrap();
@@ -582,7 +585,6 @@ fn modes_limit_callers_in_memory() {
     assert_eq!(set(&NfsCaller::ROOT, SetAttributes { uid: Some(1001), ..SetAttributes::default() }), Ok(()));
 }
 
-/// A handle refers to its file even if other processes replace the name.
 #[cfg(unix)]
 #[test]
 fn paths_outside_an_export_are_unreachable() {
@@ -602,19 +604,17 @@ fn paths_outside_an_export_are_unreachable() {
     symlink(outside.path(), dir.path().join("inner")).unwrap();
     assert!(export.read(&WHO, &file, 0, 100).is_err());
     assert!(export.write(&WHO, &file, 0, &Bytes::from_static(b"x"), Stability::FileSync).result.is_err());
-    // The file is found at its current name, and not at the link's target.
+    // The handle of the moved directory still refers to it, not to the link's target.
     assert_eq!(export.lookup(&WHO, &inner, b"file").unwrap().handle, file);
 
     let again = export.lookup(&WHO, &root, b"elsewhere").unwrap().handle;
     assert_eq!(again, inner);
     assert_eq!(export.attributes(&file).unwrap().size, 0);
 
-    // Files that were moved out of the export are not found.
     fs::rename(dir.path().join("elsewhere"), outside.path().join("moved")).unwrap();
     assert_eq!(export.attributes(&file).unwrap_err(), NfsError::Stale);
     assert_eq!(export.lookup(&WHO, &inner, b"..").unwrap_err(), NfsError::Stale);
 
-    // The file itself is replaced by a link.
     let file = make(&export, &root, "plain");
     fs::remove_file(dir.path().join("plain")).unwrap();
     symlink(outside.path().join("file"), dir.path().join("plain")).unwrap();

@@ -60,8 +60,7 @@ impl MemoryExport {
         MemoryExport { tree, instance: instance.to_be_bytes() }
     }
 
-    /// Locks the tree for reading. Ignores poisoning, so that a panic in one call does not fail all later
-    /// calls.
+    /// Ignores poisoning, so that a panic in one call does not fail all later calls.
     fn read_tree(&self) -> RwLockReadGuard<'_, Tree> {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -48,13 +48,27 @@ impl Content {
         (self.gather(offset, count), eof)
     }
 
+    /// Returns the number of bytes that a write to this range would add to [`Content::held`].
+    pub(super) fn added(&self, offset: u64, len: u64) -> u64 {
+        let end = offset.saturating_add(len);
+        let kept = self.overlapping(offset, end).map(|(start, data)| {
+            let to = end.min(start + data.len() as u64);
+            to.saturating_sub(offset.max(start))
+        });
+        len.saturating_sub(kept.sum())
+    }
+
+    fn overlapping(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Bytes)> {
+        let first = self.extents.range(..from).next_back();
+        first.into_iter().chain(self.extents.range(from..to)).map(|(start, data)| (*start, data))
+    }
+
     /// Returns a copy of a range, with zeros for the holes. `count` is at most `u32::MAX`.
     fn gather(&self, offset: u64, count: u64) -> Bytes {
         let end = offset.saturating_add(count);
         let mut all = BytesMut::zeroed(usize::try_from(count).unwrap_or(0));
-        let first = self.extents.range(..offset).next_back();
-        for (start, data) in first.into_iter().chain(self.extents.range(offset..end)) {
-            let from = offset.max(*start);
+        for (start, data) in self.overlapping(offset, end) {
+            let from = offset.max(start);
             let to = end.min(start + data.len() as u64);
             let (Some(source), Some(target)) =
                 (span(from - start, to.saturating_sub(from)), span(from - offset, to.saturating_sub(from)))
@@ -158,7 +172,6 @@ fn span(from: u64, len: u64) -> Option<core::ops::Range<usize>> {
 mod tests {
     use super::*;
 
-    /// Applies the same writes to a plain vector.
     fn model(writes: &[(usize, usize, u8)]) -> Vec<u8> {
         let mut all = Vec::new();
         for &(offset, len, byte) in writes {

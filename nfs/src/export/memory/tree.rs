@@ -97,7 +97,6 @@ impl Node {
         if let Body::Directory(directory) = &self.body { Ok(directory) } else { Err(NfsError::NotDir) }
     }
 
-    /// Updates the attributes `size` and `used`.
     fn measure(&mut self) {
         let (size, used) = match &self.body {
             Body::Regular(content, _) => (content.size(), content.held()),
@@ -341,14 +340,15 @@ impl Tree {
         offset: u64,
         data: &Bytes,
     ) -> Result<(), NfsError> {
-        let full = self.held.saturating_add(data.len() as u64) > self.bytes_max;
+        let free = self.bytes_max.saturating_sub(self.held);
         let now = self.tick();
         let node = self.node_mut(id)?;
-        let held = node.content()?.held();
+        let content = node.content()?;
+        let (held, added) = (content.held(), content.added(offset, data.len() as u64));
         if !caller.may_write(&node.attributes) {
             return Err(NfsError::Acces);
         }
-        if full {
+        if added > free {
             return Err(NfsError::NoSpc);
         }
         node.content_mut()?.write(offset, data)?;
