@@ -45,8 +45,7 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Writes the configuration file. Replaces `@` with this directory. Root is not squashed, since the tests
-    /// may run as root.
+    /// Replaces `@` with this directory. Root is not squashed, since the tests may run as root.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();
@@ -410,6 +409,10 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     let warnings = daemon.stop();
     assert!(warnings.contains("reload failed, nothing was changed: nowhere: No such file"), "{warnings}");
     assert!(warnings.contains("to apply the other changed options, restart nfs3d"), "{warnings}");
+    // The first warning is logged if the server is root, the second if it is not.
+    let of_access = ["AUTH_SYS is not verified", "nfs3d is not root"];
+    let logged = warnings.lines().filter(|line| of_access.iter().any(|part| line.contains(part)));
+    assert_eq!(logged.count(), 4, "at the start and after each of three reloads: {warnings}");
 }
 
 #[tokio::test]
@@ -594,8 +597,7 @@ fn a_mount_below_an_export_is_served_only_with_cross_mounts() {
     }
 }
 
-/// Returns a socket that receives the state reports of a service. An address that starts with `@` is
-/// abstract.
+/// An address that starts with `@` is abstract.
 fn service_manager(at: &str) -> UnixDatagram {
     let address = match at.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),
@@ -606,8 +608,7 @@ fn service_manager(at: &str) -> UnixDatagram {
     socket
 }
 
-/// Binds the socket of a service manager to the address `at`, and starts a server with this watchdog timeout
-/// in microseconds. Returns both.
+/// `watchdog` is the timeout of the watchdog in microseconds, and `at` the address of the manager's socket.
 fn start_as_service(place: &Place, watchdog: &str, at: &str) -> (Daemon, UnixDatagram) {
     place.configure("dir = '@a'\n");
     let manager = service_manager(at);
@@ -616,7 +617,6 @@ fn start_as_service(place: &Place, watchdog: &str, at: &str) -> (Daemon, UnixDat
     (Daemon::start(command), manager)
 }
 
-/// Returns the next report, which may be a watchdog report.
 fn any_report(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 256];
     let length = socket.recv(&mut buffer).unwrap();
@@ -633,7 +633,6 @@ fn report(socket: &UnixDatagram) -> String {
     }
 }
 
-/// Stops a server, which must report its end.
 fn stops(daemon: Daemon, manager: &UnixDatagram) {
     daemon.signal(Signal::TERM);
     assert_eq!(report(manager), "STOPPING=1");
@@ -654,6 +653,17 @@ fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     assert_eq!(report(&manager), "READY=1");
     assert!(daemon.next_line().starts_with("serving "));
     stops(daemon, &manager);
+}
+
+#[test]
+fn the_first_state_directory_of_a_service_contains_the_handle_key() {
+    let place = Place::new(&["a", "one", "two"]);
+    place.configure("dir = '@a'\n");
+    let mut command = place.nfs3d(&["--listen", "127.0.0.1:0"]);
+    command.env("STATE_DIRECTORY", format!("{}:{}", place.path("one"), place.path("two")));
+    Daemon::start(command).stop();
+    let has_key = |directory: &str| fs::exists(place.path(directory) + "/handle-key").unwrap();
+    assert!(has_key("one") && !has_key("two"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     output::status("nfs3d", ended, |_| 1)
 }
 
-/// Prints a line on standard output. The server continues if standard output is closed.
+/// The server continues if standard output is closed.
 fn announce(what: impl Display) {
     match output::print(|out| writeln!(out, "{what}")) {
         Err(error) if !error.is::<Closed>() => warn(one_line(&error)),
@@ -74,8 +74,7 @@ fn warn(what: impl Display) {
     output::warn("nfs3d", what);
 }
 
-/// Checks the provider, the addresses, the handle key, the directories and the keytab. Binds no address and
-/// creates no file.
+/// Binds no address and creates no file.
 fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
     let Nfs3dConfig { server, exports, .. } = config;
     ensure!(server.provider.is_built(), "--provider {}: built without the feature `verbs`", server.provider);
@@ -241,6 +240,7 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
         arguments,
         source: Arc::new(Source { line, key, has_kerberos }),
         this_machine,
+        is_open: listening.is_open(),
         exports,
         peers: peers.clone(),
         directories: Arc::new(directories),
@@ -294,7 +294,6 @@ impl Signals {
     }
 }
 
-/// The inputs of a reload.
 struct Source {
     line: Vec<OsString>,
     key: Option<HandleKey>,
@@ -302,7 +301,6 @@ struct Source {
     has_kerberos: bool,
 }
 
-/// The result of a reload: the new exports, and the other options.
 type Loaded = anyhow::Result<(Vec<Directory>, Nfs3dArguments)>;
 
 impl Source {
@@ -317,11 +315,11 @@ impl Source {
     }
 }
 
-/// The state that [`Running::handle_signals`] reads and changes.
 struct Running {
     arguments: Nfs3dArguments,
     source: Arc<Source>,
     this_machine: Vec<IpNet>,
+    is_open: bool,
     exports: Exports<DirectoryExport>,
     /// Accepts connections only from addresses that an export allows.
     peers: PeerFilter,
@@ -394,7 +392,7 @@ impl Running {
         loaded
     }
 
-    /// Replaces the exports. On error, logs a warning, and the exports stay unchanged.
+    /// On error, logs a warning, and the exports stay unchanged.
     fn finish_reload(&mut self, loaded: Loaded) {
         match loaded {
             Ok((directories, mut arguments)) => {
@@ -403,6 +401,7 @@ impl Running {
                 self.peers.recheck();
                 self.directories = Arc::new(directories);
                 log_access(&self.directories);
+                warn_of_access(&self.directories, self.is_open);
                 arguments.export = self.arguments.export.clone();
                 if arguments != self.arguments {
                     warn("only the exports were reloaded; to apply the other changed options, restart nfs3d");
@@ -444,7 +443,9 @@ fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
 fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
-    named("STATE_DIRECTORY").or_else(|| Some(of_user()?.join("nfs3d")))
+    // systemd separates several directories by colons.
+    let of_service = named("STATE_DIRECTORY").and_then(|paths| std::env::split_paths(&paths).next());
+    of_service.or_else(|| Some(of_user()?.join("nfs3d")))
 }
 
 fn log_access(directories: &[Directory]) {
