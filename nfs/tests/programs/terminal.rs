@@ -61,6 +61,9 @@ fn a_progress_bar_appears_only_on_a_terminal() {
         File::create(to.path().join(name)).unwrap().set_len(48 << 20).unwrap();
     }
     let tree = from.path().join("tree");
+    let hidden = from.path().join("hidden");
+    let quiet = ["-q", "get", &format!("{url}/large"), hidden.to_str().unwrap()];
+    assert_eq!(on_a_terminal(nfs3(&quiet)), "");
     let concurrent = ["get", "-r", "--transfers", "4", &format!("{url}/"), tree.to_str().unwrap()];
     let drawn = on_a_terminal(nfs3(&concurrent));
     assert!(["/large ", "/one ", "/two ", "/three "].iter().all(|name| drawn.contains(name)), "{drawn:?}");
