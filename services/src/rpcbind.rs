@@ -367,14 +367,12 @@ fn at(host: &str, port: u16) -> String {
     }
 }
 
-/// Returns true for multicast, broadcast and unspecified addresses.
 fn is_shared_address(ip: IpAddr) -> bool {
     // The checks also apply to IPv4-mapped IPv6 addresses.
     let ip = ip.to_canonical();
     ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) || ip.is_unspecified()
 }
 
-/// Returns true if the error means that the rpcbind supports no version later than 3.
 fn has_only_version_3(error: &CallError) -> bool {
     matches!(error, CallError::Rejected(ReplyError::ProgramMismatch { low: ..=3, high: 3 }))
 }

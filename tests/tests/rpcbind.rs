@@ -95,7 +95,6 @@ impl Service for SmallRpcbind {
     }
 }
 
-/// Runs an rpcbind with these versions. Returns its registrations and a client.
 async fn run(versions: &[u32]) -> (Table, Rpcbind) {
     let table = Table::default();
     let mut services = Services::new();
@@ -389,6 +388,25 @@ async fn the_local_socket_works_like_tcp() {
     let address = v4("127.0.0.1:2049");
     let _registered = rpcbind.register(&conf(), Netid::Tcp, address).await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Tcp).await.unwrap(), Some(address), "restarted");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_unexpected_record_on_the_local_socket_affects_one_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rpcbind.sock");
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let mut services = Services::new();
+    services.add(SmallRpcbind { version: 4, table: Table::default() });
+    tokio::spawn(async move {
+        let (mut first, _) = listener.accept().await.unwrap();
+        first.write_all(&[0x80, 0, 0, 4, 9, 9, 9, 9]).await.unwrap();
+        serve_socket(listener, services).await;
+        drop(first);
+    });
+    let rpcbind = Rpcbind::at_socket(&path).await.unwrap();
+    rpcbind.lookup(PROGRAM, 1, Netid::Tcp).await.unwrap_err();
+    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Tcp).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -23,8 +23,8 @@ use super::MAX_REPLY;
 /// A connection over a local socket, with the record marking of TCP. The connection runs one call at a time.
 #[derive(Debug)]
 pub(super) struct Local {
-    /// `None` after a failed or cancelled call, because a partial record may remain. The next call
-    /// reconnects.
+    /// `None` after a failed or cancelled exchange or a reply with another XID, because further replies or a
+    /// partial record may remain. The next call reconnects.
     socket: Mutex<Option<UnixStream>>,
     path: PathBuf,
     next_xid: AtomicU32,
@@ -38,10 +38,10 @@ impl Local {
         Ok(Local { socket: Mutex::new(Some(socket)), path, next_xid: AtomicU32::new(1), timeout })
     }
 
-    async fn exchange(&self, call: &[u8]) -> Result<Bytes, CallError> {
+    async fn exchange(&self, xid: u32, call: &[u8]) -> Result<Bytes, CallError> {
         let mut slot = self.socket.lock().await;
-        // The socket is put back after a complete reply. A failed or cancelled call drops the socket, which
-        // closes the connection.
+        // The socket is put back only if exactly the reply to this call has arrived. Otherwise, the socket is
+        // dropped, which closes the connection.
         let mut socket = match slot.take() {
             Some(socket) => socket,
             None => self.reconnect().await?,
@@ -49,8 +49,10 @@ impl Local {
         let exchange = timeout(self.timeout, transact(&mut socket, call));
         let reply = exchange.await.map_err(|_| CallError::Timeout(self.timeout))?;
         let closed = |error: io::Error| TransportError::Closed(CloseReason::Io(error.to_string()));
-        let reply = reply.map_err(closed)?;
-        *slot = Some(socket);
+        let (reply, rest) = reply.map_err(closed)?;
+        if rest.is_empty() && reply.starts_with(&xid.to_be_bytes()) {
+            *slot = Some(socket);
+        }
         Ok(reply)
     }
 
@@ -61,13 +63,14 @@ impl Local {
     }
 }
 
-async fn transact(socket: &mut UnixStream, call: &[u8]) -> io::Result<Bytes> {
+/// Returns the next record, and the bytes that were received after it.
+async fn transact(socket: &mut UnixStream, call: &[u8]) -> io::Result<(Bytes, BytesMut)> {
     let mark = record_mark(call.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
     socket.write_all(&[&mark, call].concat()).await?;
     let (mut records, mut input) = (Records::new(MAX_REPLY), BytesMut::new());
     loop {
         if let Some(reply) = records.next(&mut input).map_err(io::Error::other)? {
-            return Ok(reply);
+            return Ok((reply, input));
         }
         if socket.read_buf(&mut input).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -87,7 +90,7 @@ impl Local {
         };
         let mut call = Writer::new();
         header.encode(&mut call).and_then(|()| args.encode(&mut call)).map_err(CallError::Encode)?;
-        let reply = self.exchange(call.as_slice()).await?;
+        let reply = self.exchange(xid, call.as_slice()).await?;
         let mut reader = Reader::from_bytes(&reply);
         decode_reply(&mut reader, xid)?;
         let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;

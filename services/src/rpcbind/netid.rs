@@ -38,7 +38,6 @@ impl Netid {
         }
     }
 
-    /// Returns true if the address has the family of this transport.
     pub(super) fn matches(self, address: &SocketAddr) -> bool {
         match self {
             Netid::Rdma | Netid::Tcp => address.is_ipv4(),
