@@ -6,7 +6,6 @@
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error as ThisError;
 
-/// Marks the last fragment of a record.
 const LAST: u32 = 1 << 31;
 
 /// Size of a fragment's mark in octets.
@@ -38,6 +37,8 @@ pub enum RecordError {
 #[derive(Debug)]
 pub struct Records {
     max: usize,
+    /// True from the first mark of a record to its last octet, also between fragments.
+    is_partial: bool,
     fragment: Option<Fragment>,
     /// The received octets of a record with several fragments.
     before: BytesMut,
@@ -53,7 +54,7 @@ impl Records {
     /// Creates an extractor for records of at most `max` octets.
     #[must_use]
     pub fn new(max: usize) -> Self {
-        Records { max, fragment: None, before: BytesMut::new() }
+        Records { max, is_partial: false, fragment: None, before: BytesMut::new() }
     }
 
     /// Raises the limit to `max` octets if the current limit is lower.
@@ -64,7 +65,7 @@ impl Records {
     /// Returns true if no record is partially read: a stream may end here.
     #[must_use]
     pub fn is_between(&self) -> bool {
-        self.fragment.is_none() && self.before.is_empty()
+        !self.is_partial
     }
 
     /// Returns an upper bound on the length of the next record, or `None` if its first mark has not arrived.
@@ -77,7 +78,7 @@ impl Records {
             let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };
             let fragment = self.begin(u32::from_be_bytes(*mark))?;
             input.advance(MARK);
-            self.fragment = Some(fragment);
+            (self.is_partial, self.fragment) = (true, Some(fragment));
         }
         let only = self.fragment.filter(|fragment| fragment.last && self.before.is_empty());
         Ok(Some(only.map_or(self.max, |fragment| fragment.left)))
@@ -97,6 +98,7 @@ impl Records {
                     let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };
                     let fragment = self.begin(u32::from_be_bytes(*mark))?;
                     input.advance(MARK);
+                    self.is_partial = true;
                     *self.fragment.insert(fragment)
                 }
             };
@@ -104,7 +106,7 @@ impl Records {
                 if input.len() < fragment.left {
                     return Ok(None);
                 }
-                self.fragment = None;
+                (self.is_partial, self.fragment) = (false, None);
                 return Ok(Some(input.split_to(fragment.left).freeze()));
             }
             let piece = input.split_to(fragment.left.min(input.len()));
@@ -116,6 +118,7 @@ impl Records {
             }
             self.fragment = None;
             if fragment.last {
+                self.is_partial = false;
                 return Ok(Some(core::mem::take(&mut self.before).freeze()));
             }
         }
@@ -178,6 +181,17 @@ mod tests {
         for step in 1..=stream.len() {
             assert_eq!(records(&stream, step), [&b"one"[..], b"two", b"", b"three"], "{step}");
         }
+    }
+
+    #[test]
+    fn a_record_is_partial_after_an_empty_fragment() {
+        let (mut records, mut input) = (Records::new(64), BytesMut::from(&fragment(false, b"")[..]));
+        assert!(records.is_between());
+        assert_eq!(records.next(&mut input), Ok(None));
+        assert!(!records.is_between());
+        input.extend_from_slice(&fragment(true, b""));
+        assert_eq!(records.next(&mut input), Ok(Some(Bytes::new())));
+        assert!(records.is_between());
     }
 
     #[test]
