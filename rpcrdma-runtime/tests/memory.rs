@@ -11,7 +11,7 @@ use rpcrdma_runtime::program::{CallContext, Caller, Program, Reject, Service};
 use rpcrdma_runtime::wire::rpc::CallHeader;
 use rpcrdma_runtime::xdr::{Reader, Reducer, Sink, Writer};
 use rpcrdma_runtime::{Client, Server};
-use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServer, TcpServerOptions};
+use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpOptions, TcpServer, TcpServerOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
@@ -22,7 +22,6 @@ const WAIT: Duration = Duration::from_secs(30);
 /// The size of a reply in bytes.
 const LONG: u32 = 4 << 20;
 
-/// Replies to each call with 4 MiB.
 struct Files;
 
 impl Service for Files {
@@ -49,7 +48,6 @@ impl Service for Files {
     }
 }
 
-/// Starts servers over TCP and over RDMA with one budget. Returns their addresses.
 async fn serve(memory: &MemoryBudget) -> (SocketAddr, SocketAddr) {
     let gate = GateServer::new(true);
     let options = TcpServerOptions { memory: memory.clone(), ..TcpServerOptions::default() };
@@ -78,7 +76,6 @@ fn call(xid: u32, program: u32, procedure: u32) -> Vec<u8> {
     [&mark.to_be_bytes()[..], call.as_slice()].concat()
 }
 
-/// Waits until the number of used bytes no longer changes, and returns this number.
 async fn wait_until_stable(memory: &MemoryBudget) -> u64 {
     let mut before = u64::MAX;
     while before != memory.used() {
@@ -127,7 +124,28 @@ async fn unread_replies_over_tcp_leave_memory_for_others() {
     wait_until_free(&memory).await;
 }
 
-/// Many owners each use their full share.
+#[tokio::test]
+async fn the_transports_of_a_server_share_its_budget() {
+    let memory = MemoryBudget::new(64 << 20);
+    let options = ServerOptions { memory: memory.clone(), ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Files);
+    let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
+    let tcp = server.local_addrs().unwrap()[1];
+    tokio::spawn(server.run(std::future::pending()));
+    let mut unread = connect(tcp, 2).await;
+    for xid in 0..6 {
+        unread.write_all(&call(xid, 1, 1)).await.unwrap();
+    }
+    let counted = async {
+        while memory.used() < LONG.into() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(WAIT, counted).await.unwrap_or_else(|_| panic!("{memory:?}"));
+    drop(unread);
+    wait_until_free(&memory).await;
+}
+
 #[tokio::test]
 async fn unread_replies_of_many_owners_do_not_delay_small_calls() {
     let memory = MemoryBudget::default();

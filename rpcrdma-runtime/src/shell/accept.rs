@@ -17,7 +17,6 @@ use super::stats::ConnectionCounts;
 use super::warnings::{Kind, Warnings};
 use super::{PeerFilter, ServeError, ServerStats};
 
-/// The settings and the shared state with which a server accepts connections of any transport.
 pub(super) struct Listening {
     pub(super) slots: Slots,
     /// Maximum number of connections of one owner, for the log.
@@ -102,7 +101,6 @@ impl Listening {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Waits for the next connection from an admitted peer, and for its slot.
     async fn next<T, Accepting: Future<Output = io::Result<T>>>(
         &self,
         accept: impl Fn() -> Accepting,
@@ -149,7 +147,6 @@ impl Listening {
     }
 }
 
-/// Returns a timer that ticks when idle connections are due to be checked.
 fn sweeps(idle: Duration) -> Interval {
     let period = (idle / 8).clamp(Duration::from_millis(10), Duration::from_secs(30));
     let mut sweeps = tokio::time::interval(period);
@@ -174,9 +171,9 @@ fn is_transient(error: &io::Error) -> bool {
 
 /// ENFILE, EMFILE and ENOBUFS, which [`io::ErrorKind`] does not name. On Linux, `accept` also returns pending
 /// errors of the new connection: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN,
-/// EHOSTUNREACH.
+/// EHOSTUNREACH. A firewall causes EPERM.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const TRANSIENT: [i32; 11] = [23, 24, 105, 64, 71, 92, 95, 100, 101, 112, 113];
+const TRANSIENT: [i32; 12] = [1, 23, 24, 105, 64, 71, 92, 95, 100, 101, 112, 113];
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 const TRANSIENT: [i32; 3] = [23, 24, 55];
 /// WSAEMFILE and WSAENOBUFS.

@@ -31,8 +31,7 @@ impl CallMemory {
         CallMemory(Arc::new(account.permit()))
     }
 
-    /// Waits until the budget has room for a call of `bytes` bytes, and returns the call's memory. Cancel
-    /// safe.
+    /// Waits until the budget has room for `bytes` bytes. Cancel safe.
     pub(super) async fn acquire(account: &Arc<Account>, bytes: u64) -> Self {
         let permit = account.permit();
         permit.reserve(bytes).await;
@@ -79,11 +78,10 @@ impl CallContext {
     /// until the work ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
-    /// reserved before the handler runs. A call that did not wait for memory, and whose chunks have at most
-    /// 16 KiB in total, has no memory of its own: the connection counts such calls together. For such a call,
-    /// the method returns `None` if `bytes` is at most 16 KiB. If `bytes` is larger, each invocation makes a
-    /// separate reservation, which the handler must hold while it uses the memory. Over TCP, a reply without
-    /// a reservation counts as soon as the reply is produced.
+    /// reserved before the handler runs. A call that did not wait for memory, and whose chunks total at most
+    /// 16 KiB, has no memory of its own. For such a call, the method returns `None` if `bytes` is at most
+    /// 16 KiB. Otherwise each invocation makes a separate reservation, which the handler must hold while it
+    /// uses the memory. Over TCP, a reply without a reservation counts as soon as it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {
             Some(memory) => memory.clone(),
@@ -248,6 +246,21 @@ mod tests {
         let share = (budget.max() + REPLY) / 2;
         assert!(used.iter().all(|used| *used <= share + REPLY) && used.iter().any(|used| *used > share));
         assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn concurrent_reservations_of_a_call_count_once() {
+        let budget = MemoryBudget::new(16 << 20);
+        let account = account(&budget, 1);
+        let other = CallMemory::acquire(&account, 4 << 20).await;
+        let full = CallMemory::acquire(&account, 4 << 20).await;
+        let call = CallMemory::new(&account);
+        let release = async {
+            tokio::task::yield_now().await;
+            drop((other, full));
+        };
+        tokio::join!(call.0.reserve(2 << 20), call.0.reserve(2 << 20), release);
+        assert_eq!(budget.used(), 2 << 20);
     }
 
     #[tokio::test]

@@ -15,9 +15,9 @@ pub(in crate::shell) const SMALL: u64 = 16 << 10;
 /// The guaranteed share of each owner, in bytes: room for some small calls even if other owners use the
 /// entire budget.
 pub(super) const GUARANTEED: u64 = 16 * SMALL;
-/// The part of each owner's guaranteed share that is available regardless of the memory in use.
+/// The part of each owner's guaranteed share that is available regardless of the memory in use, in bytes.
 const ALWAYS: u64 = SMALL;
-/// The memory that the waiting calls of one owner may always use, in bytes: 64 short calls.
+/// The memory that the waiting calls of one owner may always use, in bytes.
 const WAITING: u64 = 64 << 10;
 /// An owner is light if it uses at most the budget divided by this number.
 const LIGHT: u64 = 16;
@@ -28,14 +28,12 @@ const FREE: u64 = 8;
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
 /// that outlives its connection. Clones share one limit, so several servers can share a budget.
 ///
-/// A call waits while its [`Owner`] would use more memory with the call than is free without the call. One
-/// owner therefore uses about half of the budget at most. If two owners use the same amount, each uses about
-/// a third at most. At the limit, the calls of the owner that uses the most memory wait first. Calls and
-/// replies of up to 16 KiB count toward the budget, but wait only if their owner has used up its share and
-/// its guaranteed 256 KiB. The guarantee drops to 16 KiB once memory use exceeds the budget by a quarter. An
-/// owner that uses more than a sixteenth of the budget leaves an eighth free for owners that use at most a
-/// sixteenth. A call that holds memory and needs more memory also waits. Exception: one call at a time that
-/// holds more than 16 KiB may exceed the share of its owner, by at most a quarter of the budget.
+/// A call waits while its [`Owner`] would use more memory with the call than is free without the call, so one
+/// owner uses about half of the budget at most. Each owner has a guaranteed share of 256 KiB, which drops to
+/// 16 KiB once memory use exceeds the budget by a quarter. An owner that uses more than a sixteenth of the
+/// budget leaves an eighth free for owners that use at most a sixteenth. A call that holds memory and needs
+/// more memory also waits. Exception: one call at a time that holds more than 16 KiB may exceed the share of
+/// its owner, by at most a quarter of the budget.
 ///
 /// Calls that wait for memory over RPC-over-RDMA do not count toward the budget. Two separate limits apply to
 /// these calls: an eighth of the budget for all owners, and 64 KiB for each owner. If a call that must wait
@@ -135,7 +133,6 @@ impl Account {
         WaitingMemory { account: self.clone(), bytes: 0 }
     }
 
-    /// Returns true if the owner's share has room for a small call.
     pub(in crate::shell) fn has_room(&self) -> bool {
         self.fits(SMALL, self.budget.used(), 0)
     }
@@ -187,8 +184,8 @@ pub(in crate::shell) struct WaitingMemory {
 }
 
 impl WaitingMemory {
-    /// Sets the size. If the size grows and both limits are exceeded, returns false, and the connection must
-    /// be closed. The limits are an eighth of the budget for all owners, and 64 KiB for each owner.
+    /// Sets the size. If the size grows and exceeds both the owner's limit ([`WAITING`]) and the limit for
+    /// all owners ([`FREE`]), returns false, and the connection must be closed.
     pub(in crate::shell) fn set(&mut self, bytes: u64) -> bool {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let counters = [&self.account.waiting, &self.account.budget.0.waiting];
@@ -224,19 +221,24 @@ impl Permit {
     pub(super) async fn reserve(&self, bytes: u64) {
         let budget = &self.account.budget;
         let wanted = bytes.min(budget.max() / 4);
-        let held = self.bytes.load(Ordering::SeqCst);
-        if wanted <= held {
-            return;
-        }
         loop {
+            // While this reservation waits, another reservation of the same call may end.
+            let held = self.bytes.load(Ordering::SeqCst);
+            if wanted <= held {
+                return;
+            }
             let mut freed = pin!(budget.0.freed.notified());
             // Registers for notifications before the check, so that no release is missed.
             freed.as_mut().enable();
-            if self.account.try_add(wanted - held) || (held > SMALL && self.try_exceed(wanted - held)) {
-                self.bytes.fetch_add(wanted - held, Ordering::SeqCst);
+            let more = wanted - held;
+            let is_added = self.account.try_add(more) || (held > SMALL && self.try_exceed(more));
+            if !is_added {
+                freed.await;
+            } else if self.bytes.compare_exchange(held, wanted, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 return;
+            } else {
+                self.account.release(more);
             }
-            freed.await;
         }
     }
 
@@ -265,9 +267,12 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        // Releases the memory first, so that at most one permit at a time exceeds its owner's share.
+        self.set(0);
         if self.exceeds.load(Ordering::SeqCst) {
-            self.account.budget.0.exceeded.store(false, Ordering::SeqCst);
+            let Shared { exceeded, freed, .. } = &*self.account.budget.0;
+            exceeded.store(false, Ordering::SeqCst);
+            freed.notify_waiters();
         }
-        self.set(0); // notifies waiting calls
     }
 }
