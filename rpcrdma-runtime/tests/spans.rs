@@ -67,8 +67,7 @@ impl Log {
     }
 }
 
-/// Starts a server over RDMA, and over TCP with a limit of 5,000 octets for each record. Returns the server's
-/// addresses and task.
+/// Starts a server over RDMA, and over TCP with a limit of 5,000 octets for each record.
 async fn serve_both() -> (Vec<SocketAddr>, JoinHandle<Result<(), ServeError>>) {
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
     let small = TcpOptions { max_record: 5000, ..TcpOptions::default() };
@@ -85,7 +84,7 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     client.call::<EchoSleep>(&14).await.unwrap_err();
     let warning = log.warning("a handler panicked");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "3"]);
-    assert!(warning.contains("127.0.0.1:"), "{warning}");
+    assert!(warning.contains(" peer=127.0.0.1:"), "{warning}");
 
     let error = client.call::<EchoBlob>(&blob(7, 9 << 20)).await.unwrap_err().to_string();
     let call = target("ECHO_BLOB", addresses[0]) + " has 94372";
@@ -93,7 +92,10 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
         assert!(error.contains(part), "no {part}: {error}");
     }
     let warning = log.warning("call too long: 9437184 bytes in Read chunks, limit 8388608");
-    assert!(warning.contains("MessageLimits::max_transfer") && warning.contains("127.0.0.1:"), "{warning}");
+    assert!(
+        warning.contains("MessageLimits::max_transfer") && warning.contains(" peer=127.0.0.1:"),
+        "{warning}"
+    );
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "1"]);
 
     let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
@@ -107,7 +109,7 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     assert!(warning.contains("does not fit into the chunks that the client offered"), "{warning}");
     let of_call = ["program", "procedure", "bytes"].map(|name| attribute(&warning, name));
     assert_eq!(of_call, ["536870913", "2", "9032"]);
-    assert!(warning.contains("127.0.0.1:"), "{warning}");
+    assert!(warning.contains(" peer=127.0.0.1:"), "{warning}");
 
     let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
     let client = TcpClient::connect_with(addresses[1], once).await.unwrap();
@@ -117,7 +119,7 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     let warning = log.warning("record too long: at least 90");
     assert!(warning.contains("limit 5000 (TcpOptions::max_record)"), "{warning}");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "2"]);
-    assert!(warning.contains("127.0.0.1:"), "{warning}");
+    assert!(warning.contains(" peer=127.0.0.1:"), "{warning}");
     serving.abort();
 }
 
@@ -133,7 +135,7 @@ async fn a_warning_explains_results_beyond_their_bound() {
     clients.0.call::<EchoWide>(&1009).await.unwrap_err();
     let warning = log.warning("a length of 1009 ");
     assert!(warning.contains("the results of a handler cannot be encoded: "), "{warning}");
-    assert!(warning.contains("127.0.0.1:"), "{warning}");
+    assert!(warning.contains(" peer=127.0.0.1:"), "{warning}");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "4"]);
     // The same peer has caused a warning of this kind, so this warning is logged at DEBUG.
     clients.1.call::<EchoWide>(&1010).await.unwrap_err();
@@ -194,7 +196,6 @@ impl Service for Ask {
     }
 }
 
-/// A client over RDMA logs why the server gets no result of a backward call.
 #[tokio::test]
 async fn a_warning_explains_a_backward_reply_that_does_not_fit() {
     let log = log();
@@ -219,7 +220,6 @@ async fn a_warning_explains_a_backward_reply_that_does_not_fit() {
     serving.abort();
 }
 
-/// Neither many calls on one connection nor many connections of one peer fill the log.
 #[tokio::test]
 async fn a_peer_cannot_fill_the_log_with_warnings() {
     const CALLS: usize = 100;

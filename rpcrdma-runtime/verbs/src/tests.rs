@@ -24,12 +24,17 @@ use super::{VerbsConnection, VerbsError, VerbsListener, VerbsOptions, connect};
 /// The size of a Receive buffer, in octets.
 const RECEIVE: u32 = 20_000;
 
+/// A hidden field makes users write `..VerbsOptions::default()`, so that later versions may add fields.
+#[test]
+fn options_may_have_more_fields_later() {
+    let () = VerbsOptions::default().non_exhaustive;
+}
+
 /// Small limits, because Miri is slow.
 fn options() -> VerbsOptions {
     VerbsOptions { receives: 2, max_receives: 8, max_sends: 8, inline: 32, ..VerbsOptions::default() }
 }
 
-/// A device without memory windows.
 const PLAIN: Settings = Settings { windows: 0, ..Settings::CARD };
 
 /// Returns the client's and the server's connection, each with four requested Receives.
@@ -52,7 +57,6 @@ fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns test data that depends on `seed`.
 fn octets(len: usize, seed: u8) -> Vec<u8> {
     let once: Vec<u8> = (0..=250).map(|octet: u8| octet.wrapping_add(seed)).collect();
     once.repeat(len / once.len() + 1).split_at(len).0.to_vec()
