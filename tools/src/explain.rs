@@ -94,7 +94,6 @@ const CONNECTIONS_MAX: usize = 16_384;
 #[derive(Default)]
 struct Reading {
     connections: Vec<Tracked>,
-    /// The number of evicted connections.
     omitted: usize,
     /// The number of packets that belong to no connection because the table is full.
     rejected: u64,

@@ -43,9 +43,8 @@ pub struct Call {
     pub xid: u32,
     /// Program, version and procedure, if the RPC header could be decoded.
     pub procedure: Option<CalledProcedure>,
-    /// The abbreviated arguments or a decoding error. `None` if the call has no arguments or the procedure is
-    /// unknown. Also `None` if the credential is not AUTH_NONE or AUTH_SYS, or the stored data would exceed a
-    /// limit.
+    /// The abbreviated arguments or a decoding error. `None` if the call has no arguments, the procedure is
+    /// unknown, the credential is not AUTH_NONE or AUTH_SYS, or the stored data would exceed a limit.
     pub arguments: Option<String>,
     /// The length of the Send, in bytes.
     pub len: usize,
@@ -121,9 +120,9 @@ pub struct Reply {
     pub invalidated: Option<u32>,
     /// The status.
     pub status: Status,
-    /// The abbreviated results or a decoding error. `None` if the reply has no results or the call was
-    /// rejected. Also `None` if the procedure is unknown, the credential is not AUTH_NONE or AUTH_SYS, or the
-    /// stored data would exceed a limit.
+    /// The abbreviated results or a decoding error. `None` if the reply has no results, the call was
+    /// rejected, the procedure is unknown, the credential is not AUTH_NONE or AUTH_SYS, or the stored data
+    /// would exceed a limit.
     pub results: Option<String>,
 }
 

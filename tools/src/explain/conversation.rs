@@ -17,8 +17,8 @@ use super::call::{Call, CalledProcedure, Chunk, Operation, Peer, Place, Reply, S
 use super::messages::{MessageKind, PeerMessage, Placed};
 use super::values::Parts;
 
-/// Returns the limits for decoding a header. The limits are higher than those of any known peer, and bound
-/// the stored segments of a call.
+/// Returns the limits for decoding a header. The limits exceed those of all known peers, and bound the stored
+/// segments of a call.
 fn limits() -> MessageLimits {
     MessageLimits {
         max_segments: 4096,
@@ -39,6 +39,27 @@ pub struct Note {
     pub text: String,
     /// True if the event is a problem.
     pub problem: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OutstandingRead {
+    request: ReadRequest,
+    /// The call and its operation, if known.
+    operation: Option<(usize, usize)>,
+}
+
+impl OutstandingRead {
+    fn is_answered_by(&self, response: &Placed) -> bool {
+        let ReadRequest { sink_stag, sink_offset, length, .. } = self.request;
+        let from = response.offset.checked_sub(sink_offset);
+        response.handle == sink_stag && from.is_some_and(|from| from == 0 || from < length.into())
+    }
+
+    /// Returns true if the response contains the last requested byte.
+    fn is_completed_by(&self, response: &Placed) -> bool {
+        let end = self.request.sink_offset.saturating_add(self.request.length.into());
+        response.offset.saturating_add(response.len) >= end
+    }
 }
 
 /// The calls and other events of a connection.
@@ -65,8 +86,8 @@ pub struct Conversation {
     open_count: [usize; 2],
     /// The call that last offered a handle, by owner and handle.
     memory: HashMap<(Peer, u32), usize>,
-    /// Outstanding Reads, by requester: the call and its operation, if known.
-    reads: [VecDeque<Option<(usize, usize)>>; 2],
+    /// Outstanding Reads, by requester, oldest first.
+    reads: [VecDeque<OutstandingRead>; 2],
     private: [Option<PrivateData>; 2],
     requested_crc: Option<bool>,
     /// The size of the stored parts of calls without a reply, in bytes.
@@ -76,6 +97,8 @@ pub struct Conversation {
 }
 
 const MAX_NOTES: usize = 10_000;
+/// The maximum number of outstanding Reads of a peer. Further requests replace the oldest.
+const MAX_READS: usize = 1024;
 /// The maximum size of the stored parts of a connection's calls without a reply, in bytes. Further data is
 /// not stored.
 const KEPT_MAX: usize = 4 << 20;
@@ -344,21 +367,32 @@ impl Conversation {
             self.note(by, time, text, length > 0);
         }
         if let Some(reads) = self.reads.get_mut(index(by)) {
-            reads.push_back(place);
+            reads.push_back(OutstandingRead { request: *request, operation: place });
+            if reads.len() > MAX_READS {
+                reads.pop_front();
+            }
         }
     }
 
     /// Responses arrive in the order of the requests (RFC 5040 section 5.5).
     fn response(&mut self, by: Peer, time: u64, placed: &Placed) {
-        let request = self.reads.get_mut(index(by.other())).and_then(VecDeque::pop_front);
-        let Some(request) = request else {
+        let answered = self.reads.get_mut(index(by.other())).and_then(|reads| {
+            let at = reads.iter().position(|read| read.is_answered_by(placed))?;
+            // The capture lacks the responses to earlier requests, and possibly a part of this response.
+            reads.drain(..at);
+            let read = *reads.front()?;
+            if read.is_completed_by(placed) { reads.pop_front() } else { Some(read) }
+        });
+        let Some(OutstandingRead { operation, .. }) = answered else {
             let text = format!("response of {} bytes to an RDMA Read that is not in the capture", placed.len);
             return self.note(by, time, text, false);
         };
-        let Some((call, operation)) = request else { return };
+        let Some((call, operation)) = operation else { return };
         let Some(call) = self.calls.get_mut(call) else { return };
         let Some(operation) = call.operations.get_mut(operation) else { return };
-        (operation.done, operation.received, operation.segments) = (Some(time), placed.len, placed.segments);
+        operation.done = Some(time);
+        operation.received = operation.received.saturating_add(placed.len);
+        operation.segments = operation.segments.saturating_add(placed.segments);
         let (handle, offset) = (operation.handle, operation.offset);
         let place = call.chunk_at(handle, offset, true);
         if call.procedure.is_none() && place == Some((Chunk::Read(0), 0)) {

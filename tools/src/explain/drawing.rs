@@ -128,7 +128,6 @@ fn shortened(text: String, width: usize) -> (String, Option<String>) {
     (shown + "...", Some(text))
 }
 
-/// Returns the positions, classes and texts of the legend.
 fn legend() -> Vec<(usize, &'static str, &'static str)> {
     const DISTANCE: usize = 130;
     let places = (0..).map(|at: usize| CLIENT.saturating_add(at.saturating_mul(DISTANCE)));

@@ -239,7 +239,7 @@ fn handles(chunk: &WriteChunk) -> String {
 
 fn chunk_rows(lists: &ChunkLists) -> Vec<Row> {
     let mut rows = Vec::new();
-    // Adjacent segments of one position form a chunk.
+    // Adjacent segments with the same position form a chunk.
     for chunk in lists.reads.chunk_by(|a, b| a.position == b.position) {
         let segments = WriteChunk(chunk.iter().map(|read| read.segment).collect());
         let position = chunk.first().map_or(0, |read| read.position);

@@ -47,6 +47,8 @@ pub(super) struct Placed {
     /// The first bytes, at most [`HEAD_KEPT`].
     pub(super) head: Vec<u8>,
     start: u64,
+    /// The time of the last segment.
+    time: u64,
 }
 
 #[derive(Debug, Default)]
@@ -246,7 +248,7 @@ impl Decoder {
     ) {
         match header {
             DdpHeader::Tagged { last, stag, offset, .. } => {
-                let new = Placed { handle: stag, offset, len: 0, segments: 0, head: Vec::new(), start };
+                let new = Placed { handle: stag, offset, len: 0, segments: 0, head: Vec::new(), start, time };
                 self.tagged(new, opcode, payload, last, time, emit);
             }
             DdpHeader::Untagged { last, word, queue, offset, .. } => {
@@ -281,12 +283,19 @@ impl Decoder {
             Opcode::ReadResponse => &mut self.response,
             _ => return emit(problem(time, "a tagged segment with the opcode of an untagged message")),
         };
-        slot.get_or_insert(new).add(payload);
-        if let Some(placed) = slot.take_if(|_| last) {
-            let start = placed.start;
-            let is_write = opcode == Opcode::Write;
+        let is_write = opcode == Opcode::Write;
+        let mut finish = |placed: Placed| {
+            let (start, time) = (placed.start, placed.time);
             let kind = if is_write { MessageKind::Write(placed) } else { MessageKind::ReadResponse(placed) };
             emit(PeerMessage { start, time, kind });
+        };
+        // The capture lacks the end of this operation.
+        if let Some(placed) = slot.take_if(|placed| !placed.continues_at(new.handle, new.offset)) {
+            finish(placed);
+        }
+        slot.get_or_insert(new).add(payload, time);
+        if let Some(placed) = slot.take_if(|_| last) {
+            finish(placed);
         }
     }
 }
@@ -305,7 +314,12 @@ fn queue_of(opcode: Opcode) -> Option<u32> {
 }
 
 impl Placed {
-    fn add(&mut self, payload: &[u8]) {
+    fn continues_at(&self, handle: u32, offset: u64) -> bool {
+        self.handle == handle && self.offset.wrapping_add(self.len) == offset
+    }
+
+    fn add(&mut self, payload: &[u8], time: u64) {
+        self.time = time;
         let room = HEAD_KEPT.saturating_sub(self.head.len()).min(payload.len());
         self.head.extend_from_slice(payload.get(..room).unwrap_or_default());
         self.len = self.len.saturating_add(u64::try_from(payload.len()).unwrap_or(0));

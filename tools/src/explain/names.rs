@@ -7,7 +7,6 @@ use rpcrdma_runtime::program::Program;
 
 use super::call::{CalledProcedure, Status};
 
-/// The names of NFS and related programs, by number.
 const PROGRAMS: [(u32, &str); 8] = [
     (100_000, "rpcbind"),
     (100_003, "NFS"),

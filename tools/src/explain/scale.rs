@@ -36,10 +36,7 @@ pub(super) struct Bar {
 impl Scale {
     pub(super) fn of(connection: &CapturedConnection, selection: &Selection) -> Self {
         let span = connection.end.saturating_sub(connection.start).max(1);
-        let x = |time: u64| {
-            let inside = u128::from(time.min(span)).saturating_mul((RIGHT - LEFT).into());
-            LEFT.saturating_add(u64::try_from(inside / u128::from(span)).unwrap_or(0))
-        };
+        let x = |time| x(time, span);
         let step = step(span);
         let ticks = (0..=TICKS).map(|at| at.saturating_mul(step)).take_while(|time| *time <= span);
         let ticks = ticks.map(|time| Tick { x: x(time), label: label(time) }).collect();
@@ -61,6 +58,12 @@ impl Scale {
         let more = selection.calls(connection).count().saturating_sub(bars.len());
         Scale { ticks, bars, more }
     }
+}
+
+/// Returns the position of a time on an axis that covers the time from 0 to `span`.
+fn x(time: u64, span: u64) -> u64 {
+    let inside = u128::from(time.min(span)).saturating_mul((RIGHT - LEFT).into());
+    LEFT.saturating_add(u64::try_from(inside / u128::from(span)).unwrap_or(0))
 }
 
 /// Returns the smallest step of 1, 2 or 5 times a power of ten with at most [`TICKS`] ticks in a time span.
@@ -98,6 +101,14 @@ mod tests {
         assert_eq!([9, 12, 23, 24, 59, 60, 100, 1_234_567].map(step), [1, 2, 2, 5, 5, 10, 10, 200_000]);
         for span in [1, 7, 999, 1_000_000, 86_400_000_000_000, u64::MAX] {
             assert!(span / step(span) < TICKS, "{span}");
+        }
+    }
+
+    #[test]
+    fn positions_are_proportional_to_times() {
+        let middle = LEFT.midpoint(RIGHT);
+        for span in [100, u64::MAX - 1] {
+            assert_eq!([0, span / 2, span, u64::MAX].map(|time| x(time, span)), [LEFT, middle, RIGHT, RIGHT]);
         }
     }
 

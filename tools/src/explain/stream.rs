@@ -10,7 +10,6 @@ const HELD: usize = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// The next bytes.
     Octets {
         /// The time, in nanoseconds since 1970.
         time: u64,

@@ -54,6 +54,10 @@ async fn drawings_are_complete_and_self_contained() {
         |tick: &&str| ["s</text>", "ms</text>", "us</text>"].iter().any(|unit| tick.contains(unit));
     assert!(!ticks.is_empty() && ticks.iter().all(has_unit), "{ticks:?}");
     assert_eq!(drawing.matches(r#"<rect class="bar "#).count(), 4);
+    let times = drawing.split(r#"<text class="time""#).skip(1);
+    let times = times.map(|time| time.split_once('>').unwrap().1.split_once('<').unwrap().0);
+    let times: Vec<_> = times.filter(|time| time.starts_with(|first: char| first.is_ascii_digit())).collect();
+    assert!(!times.is_empty() && times.iter().all(|time| time.ends_with(" ms")), "{times:?}");
     // A tooltip contains the complete text of a truncated line.
     assert!(drawing.contains("...<title>results Nfs3Ok("), "{drawing}");
     let text = utf8(&explain(&[capture]).stdout);

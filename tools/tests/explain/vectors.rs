@@ -34,7 +34,6 @@ fn capture(path: &Path) -> Vec<u8> {
     file_of(file.into_iter())
 }
 
-/// Returns the NFSv3 calls in a file of vectors.
 fn calls(path: &Path) -> Vec<Call> {
     let mut trace = read(&capture(path)[..]).unwrap();
     let mut calls = std::mem::take(&mut trace.connections[0].conversation.calls);

@@ -74,8 +74,8 @@ pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
 /// Returns true for the only kind of packet that Wireshark 4.0 wrongly calls malformed. Data in a Write chunk
 /// has no padding (RFC 8166 section 3.4.6.2), so Wireshark must add the padding when it reassembles the
 /// reply. Over iWARP, Wireshark adds the padding only if the RDMA Writes filled all offered memory
-/// (`add_iwarp_padding` in its packet-rpcrdma.c). Otherwise Wireshark's NFS dissector misses the padding, the
-/// last one to three bytes of a READ or READLINK result.
+/// (`add_iwarp_padding` in its packet-rpcrdma.c). Otherwise its NFS dissector misses the padding of a READ or
+/// READLINK result.
 fn is_padding_omitted_by_wireshark(connection: &CapturedConnection, packet: &str) -> bool {
     let values: Vec<&str> = packet.split('\t').collect();
     let Ok([_, xid, protocols, "1", "5" | "6", length, "<MISSING>", what]) = <[&str; 8]>::try_from(values)

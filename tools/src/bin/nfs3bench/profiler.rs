@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// The FIFO from which `perf record` reads commands.
 pub(crate) struct Profiler {
     commands: File,
 }
