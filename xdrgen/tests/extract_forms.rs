@@ -160,6 +160,18 @@ const LIMIT = 3;  /* behind */
 
 ";
 
+/// Only the first line of an indented `#define` is extracted.
+#[test]
+fn a_comment_that_continues_after_an_indented_define_hides_nothing() {
+    for (comment, extracts) in
+        [("/* one\n      two */", ""), ("/* one /* two\n */", ""), ("/* 1 */ /*/\n */", " /* 1 */")]
+    {
+        let text = OLD_RFC.replace("@@", BREAK).replace("0x10", &format!("0x10 {comment}"));
+        let expected = format!("\n#define OTHER 0x10{extracts}\n\n");
+        assert!(extracted("rfc9999.txt", &text).text.ends_with(&expected), "{comment}");
+    }
+}
+
 #[test]
 fn indented_definitions_are_found_between_prose() {
     let text = OLD_RFC.replace("@@", BREAK);

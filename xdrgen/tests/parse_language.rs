@@ -11,7 +11,6 @@ fn parse_defining(text: &str, defined: &[&str]) -> Vec<Definition> {
     definitions
 }
 
-/// Returns the definitions of a text, and the codes of its findings.
 fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static str>) {
     let mut sources = Sources::default();
     sources.add(Source::new("test.x", text));
@@ -408,6 +407,9 @@ fn preprocessor_lines_may_end_with_a_comment() {
         assert_eq!(names(&parse_defining(&text, &[])), ["N", "B"], "{comment}");
         assert_eq!(names(&parse_defining(&text, &["X"])), ["N", "A"], "{comment}");
     }
+    // As in C, other text after a name has no effect.
+    let text = "#ifdef X Y\nconst A = 1;\n#endif X\n#ifndef X Y\nconst B = 1;\n#endif\n";
+    assert_eq!(names(&parse_defining(text, &["X"])), ["A"]);
 }
 
 /// As in C, the conditions of branches that cannot be active are not evaluated.

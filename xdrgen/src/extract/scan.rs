@@ -14,7 +14,6 @@ use crate::source::{SourceId, Span, narrow};
 
 /// The lines of a definition, including a comment before it.
 struct Found {
-    /// The first line, which may be a comment.
     first: usize,
     /// The line after the last line of the definition.
     next: usize,
@@ -55,8 +54,8 @@ pub(super) fn indented(
         match piece {
             Piece::Definition(found) => copy(&mut builder, lines, found),
             Piece::Define(line) => {
-                let found = Found { first: *line, next: *line + 1, end: usize::MAX, indent: usize::MAX };
-                copy(&mut builder, lines, &found);
+                let end = lines.get(*line).map_or(0, |line| end_of_define(line, document));
+                copy(&mut builder, lines, &Found { first: *line, next: *line + 1, end, indent: usize::MAX });
             }
             Piece::Size(size) => {
                 builder.insert("const ", size.name.start);
@@ -69,6 +68,20 @@ pub(super) fn indented(
         builder.line_end();
     }
     builder.finish(Form::Indented, sections, scan.diagnostics)
+}
+
+/// Returns the end of a `#define`, without a comment that continues on the next line: without its end, the
+/// comment would hide later definitions.
+fn end_of_define(line: &Line, document: &str) -> usize {
+    let text = line.text(document);
+    let mut from = 0;
+    while let Some(open) = text.get(from..).and_then(|rest| rest.find("/*")).map(|at| from + at) {
+        match text.get(open + 2..).and_then(|rest| rest.find("*/")) {
+            Some(length) => from = open + 2 + length + 2,
+            None => return line.range.start + text.get(..open).unwrap_or("").trim_end().len(),
+        }
+    }
+    line.range.end
 }
 
 /// Copies lines, without page breaks and without the indentation of the definition.

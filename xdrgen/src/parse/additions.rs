@@ -13,13 +13,11 @@ use crate::source::narrow;
 /// Maximum number of lines of one addition.
 const MAX_LINES: usize = 1000;
 
-/// The phrase in the first comment.
 const PHRASE: &str = "to be added to";
 
-/// An addition within the extracted text.
+/// An addition, as byte ranges of the extracted text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// The name of the type.
     name: Range<usize>,
     /// The entire second comment.
     pub(crate) comment: Range<usize>,
@@ -135,7 +133,6 @@ impl Block {
     }
 }
 
-/// A copy of parts of an extracted text, with their positions.
 struct Copy<'a> {
     from: &'a Extract,
     text: String,

@@ -9,7 +9,6 @@ use crate::extract::Map;
 use crate::hash::HashMap;
 use crate::keywords::before_comment;
 
-/// One open `#if`.
 #[derive(Clone, Debug)]
 struct Open {
     /// True if the text around the condition is active.
@@ -21,7 +20,6 @@ struct Open {
     is_else: bool,
     /// True after an `#else`.
     last: bool,
-    /// The position of the `#if`.
     place: Range<u32>,
 }
 
@@ -76,7 +74,7 @@ impl Conditions {
             "else" => self.branch(&place, true, true),
             "endif" => self.close(place),
             "undef" if self.active() => {
-                self.defined.remove(undefined(argument));
+                self.defined.remove(first_name(argument));
             }
             _ => {}
         }
@@ -103,11 +101,11 @@ impl Conditions {
     }
 
     fn holds(&mut self, word: &str, argument: &str, place: &Range<u32>) -> bool {
-        let argument = before_comment(argument).trim();
         match word {
-            "ifdef" => self.defined.contains_key(argument),
-            "ifndef" => !self.defined.contains_key(argument),
-            _ => self.evaluate(argument).unwrap_or_else(|| {
+            // As in C, text after the name is ignored.
+            "ifdef" => self.defined.contains_key(first_name(argument)),
+            "ifndef" => !self.defined.contains_key(first_name(argument)),
+            _ => self.evaluate(before_comment(argument).trim()).unwrap_or_else(|| {
                 self.found.push((place.clone(), PreprocessorKind::OddCondition));
                 true
             }),
@@ -133,7 +131,6 @@ impl Conditions {
         expression::evaluate(text, &Lenient(self)).map(|value| value != 0)
     }
 
-    /// Returns the start of the first unclosed condition.
     pub(crate) fn first_open(&self) -> Option<u32> {
         self.open.first().map(|open| open.place.start)
     }
@@ -144,8 +141,7 @@ impl Conditions {
     }
 }
 
-/// Returns the name in `#undef NAME`.
-pub(super) fn undefined(argument: &str) -> &str {
+pub(super) fn first_name(argument: &str) -> &str {
     let name = argument.trim_start();
     name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("")
 }

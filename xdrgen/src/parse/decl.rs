@@ -51,7 +51,7 @@ pub(crate) fn one_word(input: Tokens<'_>, kind: TypeSpecifierKind) -> (Tokens<'_
     (input.take_from(1), TypeSpecifier { kind, span })
 }
 
-/// Parses the name and the size of opaque data or of a string. rpcgen permits strings without a bound.
+/// rpcgen permits strings without a bound.
 fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, Multiplicity)> {
     if input.word(0) == "*" {
         return Err(fail(input, Reason::Kind(&SyntaxKind::PointerToBytes)));
@@ -104,7 +104,6 @@ pub(crate) fn multiplicity(input: Tokens<'_>) -> Parse<'_, Multiplicity> {
     }
 }
 
-/// Parses a constant, or the name of a constant.
 pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
     if matches!(input.word(0), "(" | "-" | "+" | "~" | "!") {
         return Err(fail(input, Reason::Kind(&SyntaxKind::Arithmetic)));
@@ -278,7 +277,6 @@ pub(crate) fn struct_body(input: Tokens<'_>) -> Parse<'_, StructBody> {
     Ok((rest.take_from(1).level(input), StructBody { fields }))
 }
 
-/// Parses a declaration with its `;` and its comments.
 fn field(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = declaration(input)?;
     let (rest, last) = end_of_declaration(rest)?;
@@ -286,7 +284,7 @@ fn field(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// Parses a union body. As in rpcgen, the default arm may precede other arms.
+/// As in rpcgen, the default arm may precede other arms.
 pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     let (rest, _) = token("switch")(input)?;
     let (rest, _) = cut(token("(")).parse(rest)?;
@@ -324,7 +322,6 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     }
 }
 
-/// Returns the error for a token where an arm or the union's end is expected.
 fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     let any = !body.arms.is_empty() || body.default.is_some();
     let mark = input.context.found.borrow().mark();

@@ -166,7 +166,6 @@ fn is_after_body(input: Tokens<'_>) -> bool {
         && before(2).is_some_and(|token| token.text == "}")
 }
 
-/// The indices of tokens that belong to no definition.
 #[derive(Default)]
 struct Unread(Vec<Range<usize>>);
 
@@ -214,7 +213,7 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     Ok((rest, (kind.without_typedef_of_body(), last)))
 }
 
-/// Parses a constant definition. A string constant (rpcgen) is only for C and is passed through.
+/// A string constant (rpcgen) is only for C and is passed through.
 fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, _) = token("const")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;

@@ -14,16 +14,15 @@ pub(crate) trait Names {
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 
-/// Returns the value of an expression. Returns `None` if the expression is malformed, nests too deeply,
-/// overflows, divides by zero, shifts by a number outside 0 to 63, or uses a name without a value.
+/// Returns `None` if the expression is malformed, nests too deeply, overflows, divides by zero, shifts by a
+/// number outside 0 to 63, or uses a name without a value.
 pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
     let mut reader = Reader { rest: text, names, depth: 0 };
     let value = reader.binary(0)?;
     if reader.next().is_none() { value } else { None }
 }
 
-/// The value of a well-formed expression; `None` if the value cannot be computed, for example because the
-/// expression overflows, divides by zero, or uses a name without a value.
+/// The value of a well-formed expression; `None` if the value cannot be computed.
 type Value = Option<i128>;
 
 struct Reader<'a, N> {

@@ -98,7 +98,6 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Returns true if only blanks precede `at` on its line.
     fn starts_line(&self) -> bool {
         self.text.get(self.line..self.at).is_some_and(|before| before.trim().is_empty())
     }

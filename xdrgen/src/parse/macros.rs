@@ -1,4 +1,4 @@
-//! Macros that expand to more than a value: `#define HDR int h;` and macros with arguments.
+//! Macros with parameters, and macros whose body is neither a value nor a type: `#define HDR int h;`.
 //!
 //! A use is replaced by the tokens of the macro's body. These tokens have the position of the use, so that
 //! findings point to the use. The expansions in a document process at most [`MAX_WORK`] tokens, and macros
@@ -25,8 +25,8 @@ const MAX_PASTED: usize = 1 << 14;
 /// Maximum length in bytes of a token that `##` creates.
 const MAX_TOKEN: usize = 1 << 10;
 
-/// Maximum number of parameters of a macro: the number that C guarantees. Each token of the body is compared
-/// with all parameters.
+/// Maximum number of parameters of a macro: the number that C guarantees. The limit bounds the comparisons of
+/// each token of the body with the parameters.
 const MAX_PARAMETERS: usize = 127;
 
 /// The macros that are defined at the lexer's current position.
@@ -48,7 +48,7 @@ pub(super) struct Expanded<'a> {
     pub(super) tokens: Result<Vec<&'a str>, Fault>,
     /// The length in bytes of the arguments after the macro's name.
     pub(super) length: usize,
-    /// The position of the macro's name in its `#define`.
+    /// The position of the macro's name in its `#define`, not in the use.
     pub(super) place: usize,
 }
 

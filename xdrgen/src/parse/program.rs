@@ -11,7 +11,6 @@ use crate::ast::{
 };
 use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 
-/// Parses a program, without the `;`.
 pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
     let (rest, _) = token("program")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
@@ -32,7 +31,6 @@ fn finalize<E>(error: nom::Err<E>) -> nom::Err<E> {
     }
 }
 
-/// Parses `=` and a value.
 fn number(input: Tokens<'_>) -> Parse<'_, Value> {
     let (rest, _) = cut(token("=")).parse(input)?;
     cut(value).parse(rest)
@@ -68,7 +66,6 @@ fn procedure_def(input: Tokens<'_>) -> Parse<'_, ProcedureDef> {
     Ok((rest, ProcedureDef { name, result, arguments, number, docs }))
 }
 
-/// Parses `void` or the type of a result.
 fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<Declaration>> {
     if input.word(0) == "void" && input.word(1) != "*" {
         return Ok((input.take_from(1), None));
@@ -76,7 +73,7 @@ fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<Declaration>> {
     map(procedure_type, Some).parse(input)
 }
 
-/// Parses the types of the arguments. `()` means `(void)`.
+/// `()` means `(void)`.
 fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     if input.word(0) == ")" {
         return Ok((input, Vec::new()));

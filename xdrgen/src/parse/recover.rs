@@ -31,7 +31,7 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
 
 /// Returns where parsing continues after a definition that begins at `start` and contains `error`: after the
 /// closing `;`, at a line that begins another definition and is not indented further than `start`, or at the
-/// end of the text. The result is never `start` itself, unless the text ends there.
+/// end of the text. The result is after `start` unless the text ends there, so the parser always advances.
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;
     let unopened = is_missing_brace(context, error) || continues_after_brace(context, error);
@@ -75,8 +75,7 @@ fn continues_after_brace(context: &Context<'_>, error: Syntax) -> bool {
         && before.is_some_and(|before| before.text == "}")
 }
 
-/// Returns true if a token belongs to the rest of a broken definition. Such a token is a symbol, a number, a
-/// word after `=`, or a word that begins neither a line nor a definition.
+/// Returns true if a token belongs to the rest of a broken definition.
 pub(crate) fn is_rest_of_broken(context: &Context<'_>, at: usize) -> bool {
     let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
     context.token(at).is_some_and(|token| match token.kind {
@@ -143,7 +142,6 @@ fn ends_line(expected: Expected) -> bool {
     matches!(expected, Expected::Token(":" | ")" | "]" | ">" | "="))
 }
 
-/// Returns the finding that the open body before `next` is never closed.
 fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic {
     let mut open = Vec::new();
     for at in start..next {

@@ -15,7 +15,6 @@ use crate::hash::HashMap;
 use crate::keywords::word;
 use crate::source::narrow;
 
-/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name or a keyword.
@@ -25,9 +24,8 @@ pub(crate) enum Kind {
     Malformed,
     /// Text in quotation marks, an extension of rpcgen.
     Text,
-    /// A symbol of the language.
+    /// A symbol of the language, such as `;`.
     Mark,
-    /// Anything else.
     Unknown,
 }
 
@@ -91,7 +89,6 @@ pub(crate) struct Placed<'a> {
     pub(crate) end: u32,
 }
 
-/// A text split into tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
@@ -101,7 +98,6 @@ pub(crate) struct Lexed<'a> {
     pub(crate) c_lines: Vec<Placed<'a>>,
     /// The uses of macros in order, with their ranges in the extracted text.
     pub(crate) expansions: Vec<(Range<u32>, Expansion)>,
-    /// The names defined in inactive branches.
     pub(crate) hidden: Vec<Hidden>,
     pub(crate) diagnostics: Found,
     /// Ranges of the extracted text that were skipped after an error.
@@ -194,17 +190,14 @@ fn radix(digits: &str, base: u32) -> Option<i128> {
     Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
 }
 
-/// Returns true if a text consists of one word.
 pub(super) fn is_word(text: &str) -> bool {
     word(text).is_some_and(|(rest, _)| rest.is_empty())
 }
 
-/// Returns the number in a text, if the text consists of one number.
 pub(super) fn only_number(text: &str) -> Option<i128> {
     constant(text).ok().filter(|(rest, _)| rest.is_empty()).and_then(|(_, text)| number(text))
 }
 
-/// Returns the number of bytes up to the end of the line.
 pub(super) fn line_length(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
 }

@@ -118,7 +118,6 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 
-/// The remaining tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Tokens<'a> {
     pub(crate) context: &'a Context<'a>,
@@ -176,7 +175,6 @@ pub(crate) enum Reason {
     Malformed,
     /// A second default arm, with the token index of the first.
     SecondDefault(usize),
-    /// Any other mistake.
     Kind(&'static SyntaxKind),
 }
 
@@ -203,7 +201,6 @@ impl<'a> ParseError<Tokens<'a>> for Syntax {
     }
 }
 
-/// The result of a grammar function.
 pub(crate) type Parse<'a, T> = IResult<Tokens<'a>, T, Syntax>;
 
 /// Returns an error after which other alternatives are tried.
@@ -216,7 +213,6 @@ pub(crate) fn fail(input: Tokens<'_>, reason: Reason) -> nom::Err<Syntax> {
     nom::Err::Failure(Syntax { at: input.at, reason })
 }
 
-/// Parses one token with this text.
 pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, usize> {
     move |input: Tokens<'a>| {
         if input.word(0) == text {
@@ -227,7 +223,6 @@ pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, 
     }
 }
 
-/// Parses the `;` after a declaration or a definition.
 pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     if input.word(0) == ";" {
         return Ok((input.take_from(1), input.at));
@@ -237,7 +232,7 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected(Expected::Token(";"), &[]) }))
 }
 
-/// Parses the `;` after a declaration. C syntax in place of the `;` causes a specific error.
+/// C syntax in place of the `;` causes a specific error.
 pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     semicolon(input).map_err(|error| match input.word(0) {
         "[" | "<" => fail(input, Reason::Kind(&SyntaxKind::SecondSize)),

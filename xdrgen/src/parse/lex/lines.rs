@@ -7,7 +7,7 @@ use crate::ast::{Expansion, Hidden, Identifier};
 use crate::diag::PreprocessorKind;
 use crate::extract::Map;
 use crate::keywords::{before_comment, begins_definition, word};
-use crate::parse::condition::undefined;
+use crate::parse::condition::first_name;
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
 use crate::parse::token::{
@@ -23,7 +23,7 @@ const MAX_EXPRESSION: usize = 100;
 
 impl<'a> Lexer<'a, '_> {
     /// Consumes a `%` line, a preprocessor line or Linux's `pragma`. Returns false for other lines. In an
-    /// inactive branch, also returns false for `pragma`, and for `%` lines except a `%#define` for a header.
+    /// inactive branch, consumes only preprocessor lines, and a `%#define` for a header.
     pub(super) fn line_of_another_language(&mut self, rest: &'a str, next: char) -> bool {
         match next {
             '#' => self.directive(rest),
@@ -61,7 +61,7 @@ impl<'a> Lexer<'a, '_> {
         Identifier { name: name.to_owned(), span }
     }
 
-    /// Skips a line in an inactive branch. Records the name that the line defines, if any.
+    /// Records the name that the line defines, if any.
     pub(super) fn skip_line(&mut self, rest: &'a str) {
         let length = line_length(rest);
         let line = rest.get(..length).unwrap_or("");
@@ -93,8 +93,8 @@ impl<'a> Lexer<'a, '_> {
             "include" if self.conditions.active() => self.store_directive(line, place),
             _ => {
                 if word == "undef" && self.conditions.active() {
-                    self.undefs.end(undefined(argument), &self.out);
-                    self.macros.undefine(undefined(argument));
+                    self.undefs.end(first_name(argument), &self.out);
+                    self.macros.undefine(first_name(argument));
                 }
                 self.header.directive(word, argument, place.clone());
                 self.conditions.directive(word, argument, place);
@@ -242,7 +242,6 @@ const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public"
 
 const C_FILES: [&str; 5] = ["h", "c", "cc", "cpp", "hpp"];
 
-/// Returns true for `%#define`.
 fn is_macro(rest: &str) -> bool {
     let line = rest.strip_prefix('%').unwrap_or(rest).trim_start();
     line.strip_prefix('#').is_some_and(|line| line.trim_start().starts_with("define"))
@@ -256,7 +255,6 @@ fn is_pragma(rest: &str) -> bool {
     })
 }
 
-/// Returns the range of the name that a line defines, if any.
 fn hidden_name(line: &str) -> Option<Range<usize>> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !begins_definition(line) {
