@@ -1,9 +1,8 @@
 //! Runs this test program inside the guest (`inside.rs`), with our client or server on one of the guest's
 //! RDMA devices.
 //!
-//! The tests pair our client with the kernel's server, and the kernel's client with our server. Third-party
-//! file system test suites run on the kernel client's mount. Two tests over siw connect our verbs provider in
-//! the guest to our user-space iWARP provider on the host.
+//! The tests pair our client with the kernel's server, the kernel's client with our server, and our verbs
+//! provider in the guest with our user-space iWARP provider on the host.
 
 use std::fs;
 use std::process::Command;
@@ -85,8 +84,6 @@ const STOP: &str = "kill $(cat /run/nfs3d.pid); \
     for second in $(seq 60); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || break; sleep 1; done; \
     grep stopped /run/output && umount /export && rm -r /run/top";
 
-/// Runs the tests for the kernel's server against `nfs3d` over verbs in the guest. The client uses user-space
-/// iWARP.
 #[tokio::test(flavor = "multi_thread")]
 async fn our_iwarp_client_uses_our_verbs_server() {
     let Some(mut guest) = with(Device::Siw, false) else { return };
@@ -101,7 +98,6 @@ async fn our_iwarp_client_uses_our_verbs_server() {
     guest.run(STOP);
 }
 
-/// `nfs3` over verbs in the guest transfers files to and from `nfs3d` over user-space iWARP on the host.
 #[test]
 fn our_verbs_client_uses_our_iwarp_server() {
     let Some(guest) = with(Device::Siw, false) else { return };

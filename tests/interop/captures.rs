@@ -29,8 +29,7 @@ fn read_complete(path: &Path) -> Trace {
     trace
 }
 
-/// Returns the number of octets in RDMA Reads and in RDMA Writes. Checks that every call has a known
-/// procedure and a reply, and that every RDMA operation has a chunk and completes.
+/// Returns the octets moved by RDMA Read and by RDMA Write.
 fn moved(conversation: &Conversation) -> (u64, u64) {
     let mut sums = (0, 0);
     for call in &conversation.calls {

@@ -32,7 +32,7 @@ fn prints(here: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Starts a relay that counts the bytes from the server. Returns the relay and the count.
+/// Starts a relay that counts the bytes from the server.
 fn counting(target: u16) -> (Relay, Arc<Mutex<usize>>) {
     let through = Arc::new(Mutex::new(0));
     let counted = through.clone();

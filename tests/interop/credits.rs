@@ -7,7 +7,6 @@ use crate::framed::{Frame, Splitter};
 pub(crate) struct Credits {
     /// The splitters for the bytes to the server (index 0) and from the server (index 1).
     splitters: [Splitter; 2],
-    /// The number of observed calls without an observed reply.
     in_flight: u32,
     /// The credits that the last reply granted. Before the first reply, 1 credit is assumed.
     granted: u32,

@@ -8,8 +8,7 @@ use crate::relay::Relay;
 use crate::served::Served;
 use crate::suites::DEBIAN;
 
-/// Returns a script that repeats fio for at least `seconds` seconds, alternating between buffered and direct
-/// I/O.
+/// Returns a script that repeats fio for at least `seconds` seconds.
 ///
 /// All blocks of a round have the same size. With mixed sizes, fio 3.33 sometimes reports verification errors
 /// on any file system.

@@ -17,9 +17,8 @@ const LIMIT: Duration = Duration::from_secs(400);
 
 /// The guest, or this machine if the test program itself runs in the guest.
 pub(crate) struct Guest {
-    /// `None` if this program runs in the guest.
     machine: Option<Machine>,
-    /// The siw module that this program has loaded, or `None` if it has loaded none or siw has been replaced.
+    /// The loaded siw module, or `None` before the first load and after siw was replaced.
     siw: Option<Siw>,
     knfsd: bool,
     suites: bool,
@@ -29,7 +28,7 @@ pub(crate) struct Guest {
 pub(crate) enum Siw {
     /// Unmodified siw, which can leave the first message on an accepted connection unread.
     Stock,
-    /// `Stock` with that bug fixed.
+    /// `Stock` with the lab's fixes.
     Fixed,
     /// `Fixed` with requests for peer-to-peer connections (RFC 6581 section 9).
     Peers,
@@ -44,8 +43,8 @@ pub(crate) fn lab_enabled() -> bool {
     value == "1" || value == "long"
 }
 
-/// Locks the guest. On the host, first boots the guest if none runs or its kernel has reported a bug, and
-/// loads the given siw module if needed. Returns `None` if the lab is not enabled.
+/// On the host, boots a guest if needed and loads the given siw module. Returns `None` if the lab is not
+/// enabled.
 pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
     if !lab_enabled() {
@@ -73,8 +72,6 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     Some(guest)
 }
 
-/// Returns true if `RPCRDMA_LAB_SUITES=no` disables third-party test suites. In this case, also records the
-/// reason.
 pub(crate) fn suites_disabled() -> bool {
     let disabled = std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no");
     if disabled {
@@ -108,8 +105,7 @@ impl Guest {
         Guest { machine, siw: None, knfsd: false, suites: false }
     }
 
-    /// Returns true if the guest's kernel has logged a bug. Kernel threads may then be dead, and later
-    /// operations may hang.
+    /// After a kernel bug, kernel threads may be dead and later operations may hang.
     fn is_broken(&self) -> bool {
         ["BUG: ", "Oops: ", "Kernel panic"].iter().any(|word| {
             let machine = self.machine.as_ref();
@@ -185,7 +181,6 @@ impl Guest {
         self.siw = None;
     }
 
-    /// Returns the last lines of the guest's console, or an empty string if this program runs in the guest.
     fn last_lines(&self) -> String {
         self.machine.as_ref().map(Machine::last_lines).unwrap_or_default()
     }
@@ -197,7 +192,7 @@ impl Guest {
     }
 }
 
-/// Runs a script in the same way as the guest's agent, for a program that runs in the guest.
+/// Runs a script for a program that runs in the guest.
 fn run_here(script: &str, limit: Duration) -> Result<Ran, String> {
     let mut bash = Command::new("timeout");
     bash.arg(limit.as_secs().to_string()).args(["bash", "-c", &format!("exec 2>&1\n{script}")]);
@@ -223,7 +218,7 @@ impl Random {
         self.0
     }
 
-    /// Returns a length from 1 to `max`. Every order of magnitude is about equally likely.
+    /// Returns a length from 1 to `max`. Short lengths are more likely than long lengths.
     pub(crate) fn length(&mut self, max: usize) -> usize {
         let bits = self.next() % u64::from(usize::BITS - max.leading_zeros());
         let length = 1 + self.next() % (2 << bits);

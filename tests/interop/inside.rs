@@ -63,7 +63,6 @@ pub(crate) fn bring(guest: &Guest, ours: Ours, programs: &[(String, PathBuf)]) {
 pub(crate) fn run(guest: &Guest, ours: Ours, tests: &[&str]) {
     let (program, names) = (format!("{}/interop", ours.programs()), tests.join(" "));
     let lab = std::env::var("RPCRDMA_LAB").unwrap();
-    // Prefix each line of output with the elapsed seconds.
     let (status, output) = guest.try_run(
         &format!(
             "set -o pipefail; ulimit -l unlimited; mkdir -p /run/inside; cd /run/inside; SECONDS=0

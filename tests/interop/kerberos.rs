@@ -28,8 +28,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const EXPIRY: Duration = Duration::from_secs(35);
 const GUEST_USER: u32 = 1000;
 
-/// Creates the keys of the servers and of the guest, and a ticket for the user. Configures the realm in the
-/// guest and starts `rpc.gssd` there.
+/// Creates the keys and a ticket, configures the realm in the guest, and starts `rpc.gssd` there.
 fn join(guest: &Guest, realm: &Realm, folder: &Path) {
     let at = folder.display();
     // The guest reaches our server on the host as `host`. This program reaches the guest as 127.0.0.1.
@@ -154,7 +153,6 @@ impl LinuxClient<'_> {
         }
     }
 
-    /// Waits until a ticket has expired. Then checks that calls fail until the user has a new ticket.
     fn needs_a_new_ticket(&self) {
         for (sec, transport) in SERVICES.into_iter().flat_map(|sec| self.transports.map(|to| (sec, to))) {
             self.bring_ticket(&format!("short-{sec}-{}", transport.0), "30s");
@@ -172,8 +170,7 @@ impl LinuxClient<'_> {
         }
     }
 
-    /// Gives the user of the guest a new ticket with this lifetime. The guest caches shared files, so each
-    /// ticket needs a new `name`.
+    /// The guest caches shared files, so each ticket needs a new `name`.
     fn bring_ticket(&self, name: &str, lifetime: &str) {
         realm::ticket(&mut self.realm.command(Path::new("kinit")), USER, lifetime);
         let copy = self.folder.join(name);
@@ -185,8 +182,7 @@ impl LinuxClient<'_> {
     }
 }
 
-/// Returns a script that runs a command as the user with a ticket. The script prints the log of `rpc.gssd` if
-/// the command fails.
+/// Returns a script that runs a command as the user with a ticket.
 fn as_user(command: &str) -> String {
     format!("su -s /bin/sh user -c '{command}' || {{ tail -n 40 /run/gssd.log; exit 1; }}")
 }

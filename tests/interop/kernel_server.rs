@@ -22,8 +22,7 @@ use crate::relay::Relay;
 
 /// The timeout for a call, for each step of the connection setup, and for a stalled connection.
 ///
-/// On a busy machine the emulated guest can be 30 times slower than usual. The guest's first replies take
-/// even longer, because the emulator has not yet translated the code.
+/// An emulated guest is slow on a busy machine, and its first replies take longest.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn options(crc: bool) -> ClientOptions {
@@ -213,8 +212,8 @@ async fn calls_in_flight(guest: &Guest, crc: bool) {
     assert!(max == 64 || inside().is_some() && max > 1, "{credits:?}");
 }
 
-/// Sends 1,000 concurrent calls to the server at a port. Returns the observed credits, or `None` if the
-/// transport does not use TCP.
+/// Sends concurrent calls to the server at a port. Returns the observed credits, or `None` if the transport
+/// does not use TCP.
 pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<Credits> {
     let credits = Arc::new(Mutex::new(Credits::default()));
     let seen = credits.clone();
@@ -246,7 +245,7 @@ async fn a_thousand_connections_one_after_another() {
     one_after_another(&guest, if inside().is_some() { size(200, 1000) } else { 1000 }).await;
 }
 
-/// siw does not support markers. siw rejects a client that requires markers and accepts other clients.
+/// siw does not support markers.
 #[tokio::test(flavor = "multi_thread")]
 async fn markers_are_rejected() {
     let Some(guest) = server(Siw::Fixed) else { return };
@@ -269,8 +268,6 @@ pub(crate) async fn one_after_another(guest: &Guest, count: usize) {
     connections_to(guest.ports().nfs_rdma, root(guest).await, count).await;
 }
 
-/// Makes `count` connections to the server at a port, alternately with and without CRC, and sends two calls
-/// on each.
 pub(crate) async fn connections_to(server: u16, object: NfsFh3, count: usize) {
     for index in 0..count {
         let client = nfs_v3::Client(connect_to(server, options(index % 2 == 0)).await);

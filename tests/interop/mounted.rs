@@ -7,8 +7,7 @@ use crate::guest::{Guest, Random};
 use crate::place::guest_view;
 use crate::relay::Relay;
 
-/// Mounts our server in the guest at /mnt. The server listens on these ports of the machine where this
-/// program runs.
+/// Mounts our server, which listens on these ports of the machine where this program runs.
 pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
     mount(guest, guest_view(), rdma, tcp);
 }
@@ -35,7 +34,6 @@ pub(crate) fn clear(guest: &Guest) {
 
 pub(crate) struct Cut {
     pub(crate) cuts: u32,
-    /// The last 40 lines of the script's output.
     pub(crate) output: String,
 }
 
@@ -66,7 +64,6 @@ pub(crate) fn run_with_cuts(guest: &Guest, relay: &Relay, script: &str, time: Du
     Cut { cuts, output }
 }
 
-/// The counters of the kernel's client for the transport of one mount.
 #[derive(Debug)]
 pub(crate) struct Transport {
     pub(crate) connects: u64,

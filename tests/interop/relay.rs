@@ -32,8 +32,7 @@ impl Relay {
         })
     }
 
-    /// Starts a relay. For each client, the relay connects to the target and passes both sockets to
-    /// `connect`.
+    /// For each client, the relay connects to the target and passes both sockets to `connect`.
     pub(crate) fn start(target: u16, connect: impl Fn(TcpStream, TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind((address(), 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -41,7 +40,6 @@ impl Relay {
         let kept = sockets.clone();
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                // If the target refuses the connection, drop the client's connection.
                 let Ok(server) = TcpStream::connect((address(), target)) else { continue };
                 for socket in [&client, &server] {
                     socket.set_nodelay(true).unwrap();

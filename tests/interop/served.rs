@@ -15,7 +15,7 @@ pub(crate) struct Served {
     pub(crate) tcp: u16,
 }
 
-/// Returns the command for `nfs3d`. A fixed state directory keeps the server's key across restarts.
+/// A fixed state directory keeps the server's key across restarts.
 fn nfs3d() -> Command {
     let mut command = Command::new(program(env!("CARGO_BIN_EXE_nfs3d")));
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -56,7 +56,7 @@ impl Served {
         Served { stdout, rdma: port("rdma://"), tcp: port("tcp://"), child }
     }
 
-    /// Stops the server, which must exit successfully. Returns its remaining output with the statistics.
+    /// Stops the server and returns its remaining output with the statistics.
     pub(crate) fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut output = String::new();

@@ -13,7 +13,7 @@ pub(crate) const DEBIAN: &str = "at=/host/suites/root; \
     libraries=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu:$at/usr/lib/x86_64-linux-gnu/ceph; \
     debian() { program=$1; shift; LD_LIBRARY_PATH=$libraries $at/usr/bin/$program \"$@\"; }; ";
 
-/// Mounts an empty directory, runs a script in a subdirectory, and unmounts. Returns the client's counters.
+/// Mounts an empty directory, runs a script in a subdirectory, and unmounts.
 fn on_a_mount(guest: &Guest, limit: u64, script: &str) -> Transport {
     clear(guest);
     let dir = tempfile::tempdir().unwrap();
@@ -60,7 +60,6 @@ fn blocks_are_written_and_read_with_and_without_the_clients_cache() {
     assert!(counters.read_chunks > 16 && counters.write_chunks > 16, "{counters:?}");
 }
 
-/// Copies 5,000 files in a long run. A short run copies 1,000 files, or 600 if `nfs3d` runs in the guest.
 #[test]
 fn thousands_of_files_are_copied_and_are_the_same() {
     let Some(guest) = guest(Siw::Stock) else { return };

@@ -46,8 +46,7 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     // Omit --package, so that cargo does not compile dependencies again with fewer features.
     let build =
         ["test", "--no-run", "--features", "rpcrdma-tests/verbs,rpcrdma-nfs/verbs,rpcrdma-tools/verbs"];
-    // The guest is slow without KVM. Optimization makes the build a minute longer and saves several minutes
-    // in the guest.
+    // The guest is slow without KVM, so these crates are optimized.
     let optimized = ["rpcrdma-runtime", "rpcrdma-verbs", "rpcrdma-nfs3", "rpcrdma-nfs"]
         .map(|package| format!("profile.dev.package.{package}.opt-level=1"));
     let optimized = optimized.iter().flat_map(|setting| ["--config", setting]);
@@ -74,7 +73,6 @@ pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Gu
     Some(guest)
 }
 
-/// Returns the kernel's resource counts for each device: PDs, CQs, QPs, CM IDs, contexts and MRs.
 fn resources(guest: &Guest) -> String {
     guest.run("rdma resource show")
 }
@@ -103,8 +101,6 @@ fn each_scenario(device: Device) {
 
 const IPV6: &str = "fd00::15";
 
-/// Tests private data, read depths, messages, and RDMA Reads and Writes over IPv6. Long runs add all
-/// scenarios.
 fn over_ipv6(device: Device) {
     let Some(guest) = with(device, false) else { return };
     guest.run(&format!("ip -6 address replace {IPV6}/64 dev eth0 nodad"));
@@ -171,8 +167,7 @@ fn scenarios_are_the_same_over_rxe() {
     each_scenario(Device::Rxe);
 }
 
-/// Checks that the verbs tests leave no kernel resources allocated. One test makes 200 connection attempts
-/// and cuts the connections in various states.
+/// Checks that the verbs tests leave no kernel resources allocated.
 fn check_released(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);
@@ -260,12 +255,11 @@ fn files_of_the_kernel(device: Device) {
     guest.run(&format!(
         "mkdir -p /run/back; cd /run/back; for file in $(ls /run/files); do \
          /run/bin/nfs3 --provider {provider} get \"rdma://{GUEST}:20049/export/verbs/$file?mountport=20048\" || exit 1; \
-         done; sha256sum --quiet -c /run/files.sums; rm -r /run/back /run/files /run/files.sums /export/verbs"
+         done; sha256sum --quiet -c /run/files.sums && rm -r /run/back /run/files /run/files.sums /export/verbs"
     ));
 }
 
-/// Tests invalidation of memory windows: locally, by our server and by the kernel's server. siw has no memory
-/// windows.
+/// siw has no memory windows.
 #[test]
 fn windows_over_rxe() {
     let Some(guest) = with(Device::Rxe, true) else { return };
@@ -292,7 +286,6 @@ fn files_of_the_kernels_server_over_rxe() {
     }
 }
 
-/// Starts `nfs3d` in the guest over a device. RDMA uses port 20050, and TCP uses port 20051.
 const SERVE: &str = "mkdir -p /run/served; rm -f /run/output; ulimit -l unlimited; \
     (/run/bin/nfs3d --provider PROVIDER --listen GUEST:20050 --tcp GUEST:20051 --no-root-squash /run/served \
     >/run/output 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
@@ -338,10 +331,7 @@ fn the_kernels_client_mounts_over_rxe() {
     }
 }
 
-/// Runs connection tests under valgrind, which must find no invalid access and no definite leak.
-///
-/// The filters leave out tests that transfer megabytes or make hundreds of connections, which would take too
-/// long.
+/// Runs only tests that take a reasonable time under valgrind.
 fn valgrind_finds_no_errors(device: Device) {
     let Some(guest) = with(device, false) else { return };
     guest.bring_memcheck();

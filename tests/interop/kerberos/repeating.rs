@@ -21,7 +21,6 @@ impl Records {
     }
 }
 
-/// Starts a relay that sends each call twice. Returns the relay and its record counts.
 pub(super) fn repeating(target: u16) -> (Relay, Arc<Records>) {
     let records = Arc::<Records>::default();
     let counted = records.clone();

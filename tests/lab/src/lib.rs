@@ -227,7 +227,6 @@ impl Lab {
         self.bring(machine, "profiler", &profile::recipe(), profile::build)
     }
 
-    /// Shares a cached directory with the guest. Builds it if necessary.
     fn bring(
         &self,
         machine: &Machine,
@@ -283,7 +282,7 @@ impl Lab {
         self.cache.join("run/up/state")
     }
 
-    /// Returns the running guest that `up` booted. Fails if no guest is running.
+    /// Returns the guest that `up` booted.
     fn running(&self) -> Result<Machine, String> {
         let none = || "no guest is running; `cargo xtask lab up` boots one".to_owned();
         let state = fs::read_to_string(self.state()).map_err(|_| none())?;
@@ -306,8 +305,11 @@ impl Lab {
         let began = Instant::now();
         while is_qemu(process) {
             let signal = if began.elapsed() < Duration::from_secs(10) { "-TERM" } else { "-KILL" };
-            tools::output(Command::new("kill").arg(signal).arg(process.to_string()))?;
-            sleep(Duration::from_millis(200));
+            let sent = tools::output(Command::new("kill").arg(signal).arg(process.to_string()));
+            if is_qemu(process) {
+                sent?;
+                sleep(Duration::from_millis(200));
+            }
         }
         remove(&self.cache.join("run/up"))
     }
@@ -391,8 +393,7 @@ fn share(folder: &Path, machine: &Machine, name: &str) -> Result<(), String> {
     tools::output(Command::new("cp").arg("-rl").arg(folder).arg(&target)).map(drop)
 }
 
-/// Builds a directory unless it was already built with the same recipe. A failed build is repeated from
-/// scratch next time.
+/// A failed build is repeated from scratch next time.
 fn build_once(
     folder: &Path,
     recipe: &str,
@@ -431,7 +432,7 @@ fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     write().map_err(at(initrd))
 }
 
-/// Returns true if a process is a running QEMU. Process ids are reused, so the process name is checked.
+/// Process ids are reused, so the process name is checked.
 fn is_qemu(process: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
