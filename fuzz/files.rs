@@ -24,15 +24,13 @@ use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Received, Sink, Writer};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tokio::runtime::{Builder, Runtime};
 
-/// Compares an in-memory export with a model of its files.
 pub(crate) fn files(data: &[u8]) {
     let abilities =
         Abilities { devices: true, nul_in_links: true, reused_handles: false, directory_links: 2 };
     compare_with_model(data, MemoryExport::default(), abilities);
 }
 
-/// Compares the export of a directory with a model of its files. Also checks that a file beside the directory
-/// is unchanged, and that no other file appears there.
+/// A file beside the directory must stay unchanged, and no other file may appear there.
 pub(crate) fn directory(data: &[u8]) {
     let outer = tempfile::tempdir().expect("a temporary directory");
     let (inside, outside) = (outer.path().join("inside"), outer.path().join("outside"));
@@ -49,7 +47,6 @@ pub(crate) fn directory(data: &[u8]) {
 /// The device numbers for MKNOD. They are not 0:0, because every process may create the character device 0:0.
 const DEVICE: Specdata3 = Specdata3 { specdata1: 1, specdata2: 3 };
 
-/// Returns true if this process may create device nodes.
 fn can_create_devices(folder: &Path) -> bool {
     let (path, device) = (folder.join("device"), makedev(DEVICE.specdata1, DEVICE.specdata2));
     [FileType::CharacterDevice, FileType::BlockDevice]
@@ -57,15 +54,13 @@ fn can_create_devices(folder: &Path) -> bool {
         .all(|kind| mknodat(CWD, &path, kind, Mode::RUSR, device).is_ok() && fs::remove_file(&path).is_ok())
 }
 
-/// The abilities of an export that depend on its storage.
 #[derive(Clone, Copy)]
 struct Abilities {
     /// MKNOD can create device nodes.
     devices: bool,
     /// The target of a symbolic link may contain NUL bytes.
     nul_in_links: bool,
-    /// A new file may get the handle of a removed file. Before Linux 6.13, this happens if both files are
-    /// created within a few milliseconds.
+    /// A new file may get the handle of a removed file.
     reused_handles: bool,
     /// Minimum number of links of a directory. Some file systems always report 1.
     directory_links: u32,
@@ -100,7 +95,7 @@ fn root() -> Credential {
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without I/O"));
 
-/// Blocks until a call completes. Some calls run on the blocking pool, so calls need a runtime.
+/// Some calls run on the blocking pool, so they need a runtime.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
 }

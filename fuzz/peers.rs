@@ -39,7 +39,6 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The caller and the arguments of a call.
 type Recorded = (Option<GssCaller>, Bytes);
 
 #[derive(Clone, Default)]

@@ -1,6 +1,6 @@
 //! Compiles the documents in `PROTOCOLS` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`. The
 //! list of types comes from the emitted code, so it is complete. Also compiles the programs of
-//! `backward/notices.x` and of two guides.
+//! `backward/notices.x` and of the guides in `GUIDES`.
 
 use std::error::Error;
 use std::fmt::Write;

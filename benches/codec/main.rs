@@ -22,10 +22,8 @@ use peers::{
 };
 use tirpc::Tirpc;
 
-/// The directory for the estimates of this run.
 const ESTIMATES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/codec");
 
-/// The build directory of the C program.
 const TIRPC: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/tirpc");
 
 fn main() {
@@ -54,10 +52,8 @@ fn main() {
     ratios::print(Path::new(ESTIMATES), absent.as_deref());
 }
 
-/// The benchmark driver, and the C program if it is available.
 type Run<'r> = (&'r mut Criterion, &'r mut Option<Tirpc>);
 
-/// Measures libtirpc in the C program, if the program is available.
 macro_rules! bench_c {
     ($run:ident, $group:ident, $what:literal, $bytes:ident, $name3:ident) => {
         if let Some(tirpc) = $run.1 {
@@ -68,7 +64,6 @@ macro_rules! bench_c {
     };
 }
 
-/// Measures how long each implementation takes to decode a message and drop the result.
 macro_rules! decode {
     ($run:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $fastxdr:ty) => {
         let mut group = $run.0.benchmark_group(format!("{} decode", $name));
@@ -91,8 +86,7 @@ macro_rules! decode {
 
 /// Measures how long each implementation except fastxdr takes to encode a message. fastxdr has no encoder.
 ///
-/// The first group encodes into reused memory. The second group allocates and frees memory for each message,
-/// in the way that the documentation of the implementation shows.
+/// The first group encodes into reused memory. The second group allocates memory for each message.
 macro_rules! encode {
     ($run:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $borrowed:expr) => {
         let ours: rpcrdma_nfs3::$type = xdr::from_bytes(&$bytes).unwrap();
@@ -166,8 +160,8 @@ fn write(run: &mut Run<'_>, name: &str, len: u32) {
     decode!(run, name, bytes, Write3Args, WRITE3args, fastxdr::WRITE3args<_>);
 }
 
-/// Measures how long the codec takes to encode a message and to move its DDP-eligible data out of the stream.
-/// The data is not copied. The other implementations have no such encoding.
+/// Encodes a message without its DDP-eligible data, which is not copied. The other implementations have no
+/// such encoding.
 fn write_reduced(run: &mut Run<'_>) {
     let args: rpcrdma_nfs3::Write3Args = xdr::from_bytes(&messages::write(1 << 20)).unwrap();
     let message = reduce(&args);

@@ -1,5 +1,4 @@
-//! The NFS messages of the benchmark: successful replies and arguments. An allocation test also uses these
-//! messages.
+//! The NFS messages of the benchmark and of an allocation test: successful replies and arguments.
 
 use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};

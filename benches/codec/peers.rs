@@ -34,7 +34,6 @@ pub(crate) fn encode_nfs3<T: Pack>(out: &mut Vec<u8>, value: &T) {
     std::hint::black_box(out);
 }
 
-/// Encodes into a buffer of the size that nfs3_types reports, as that crate does for its own headers.
 pub(crate) fn encode_nfs3_fresh<T: Pack>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.packed_size());
     value.pack(&mut out).unwrap();

@@ -36,7 +36,6 @@ const GOALS: [(&str, Option<Goal>); 14] = [
     ("READDIRPLUS of 100 encode, fresh", Some(Ratio(2.0))),
 ];
 
-/// Prints the results of this run, and the implementations that were not measured, with the reasons.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
     println!("\nMedians in nanoseconds; `x` is the best of the other implementations divided by ours");
@@ -84,7 +83,6 @@ pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
     println!("not measured: xdrzcc: no package contains it (https://github.com/chimera-nas/xdrzcc)");
 }
 
-/// Returns the median that criterion estimated, or `None` if criterion did not measure this benchmark.
 fn median(estimates: &Path, group: &str, implementation: &str) -> Option<f64> {
     let path = estimates.join(group).join(implementation).join("new/estimates.json");
     let text = fs::read_to_string(path).ok()?;

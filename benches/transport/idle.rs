@@ -15,7 +15,6 @@ use rpcrdma_runtime::{Client, Server};
 use rpcrdma_runtime::{ClientOptions, ServerOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The environment variable that marks the server process.
 const SERVE: &str = "RPCRDMA_BENCH_SERVE";
 /// The number of connections over which the memory is averaged.
 const MEASURED: usize = 1000;
@@ -46,8 +45,6 @@ pub(crate) fn serve_if_child() -> bool {
     true
 }
 
-/// Prints the memory per idle connection, and the time to a new client's first reply with many idle
-/// connections.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub(crate) fn measure() {
     let descriptors = raise_descriptor_limit();
@@ -103,7 +100,6 @@ fn resident_kib(process: &Child) -> f64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Raises the limit on open files to the allowed maximum and returns it.
 fn raise_descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();

@@ -10,7 +10,6 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What the log records during a row.
 #[derive(Clone, Copy)]
 pub(crate) enum Log {
     /// Nothing, as in a program without a log.

@@ -4,7 +4,7 @@
 //! `cargo bench -p rpcrdma-benches --bench transport --features peers -- [ROUNDS]`
 //!
 //! Client and server share one process and the loopback interface; files are in memory. Every round runs
-//! every row on every transport in turn, so that a slow phase of the machine affects all rows and transports.
+//! the rows on all transports in turn, so that a slow phase of the machine affects all of them.
 //!
 //! For a profiler, `ONLY="null"` runs one row over iWARP. `ONLY="read1m tcp spawned"` selects another
 //! transport and the other runtime. `ONLY=idle` measures idle connections only.
@@ -49,7 +49,6 @@ async fn connect() -> [Box<dyn Transport>; 5] {
     ]
 }
 
-/// The kind of Tokio runtime for client and server, and the task that makes the calls.
 #[derive(Clone, Copy, PartialEq)]
 enum Flavour {
     /// Everything on the current thread.
@@ -72,7 +71,6 @@ impl Flavour {
         builder.enable_all().build().unwrap()
     }
 
-    /// Runs a row. Returns the transport, and the time if the transport supports the row.
     fn time(
         self,
         runtime: &Runtime,
@@ -162,7 +160,6 @@ fn compare(flavour: Flavour, rounds: usize) -> Report {
     report
 }
 
-/// Runs one row for three seconds and prints the time per call.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 fn run_only(only: &str) {
     let words: Vec<&str> = only.split_whitespace().collect();

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::TRANSPORTS;
 use super::rows::{Base, ROWS, Row};
 
-/// A measurement of one row over one transport.
 pub(crate) enum Figure {
     /// The time per call.
     Time(Duration),
@@ -83,7 +82,6 @@ impl Report {
     }
 }
 
-/// Prints a line for each row, with an empty cell for a missing figure.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 fn table(columns: &[&'static str], width: usize, cell: impl Fn(&Row, &'static str) -> Option<String>) {
     print!("{:<26}", "");

@@ -16,7 +16,6 @@ pub(crate) struct Row {
     /// The row's name in `ONLY`.
     pub(crate) key: &'static str,
     pub(crate) call: Call,
-    /// The number of concurrently outstanding calls.
     pub(crate) outstanding: usize,
     /// Calls per round.
     pub(crate) calls: u32,
@@ -26,7 +25,7 @@ pub(crate) struct Row {
     pub(crate) log: Log,
 }
 
-/// The reference that a row's times are divided by.
+/// What a row's times are divided by.
 #[derive(Clone, Copy)]
 pub(crate) enum Base {
     /// A round trip of the row with this key over raw TCP.
@@ -89,7 +88,6 @@ const fn row(
     Row { name, key, call, outstanding, calls, base, goals, log: Log::Off }
 }
 
-/// Returns a row for NULL with a log, compared with NULL without a log.
 const fn logged(name: &'static str, key: &'static str, log: Log, goals: [Option<f64>; 2]) -> Row {
     Row { log, ..row(name, key, Call::Null, 1, 2000, Base::Same("null"), goals) }
 }

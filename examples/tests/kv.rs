@@ -16,7 +16,6 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Returns the output and the reported RDMA traffic of a run, which must succeed.
 fn succeeds(arguments: &[&str], input: &[u8]) -> (Vec<u8>, String) {
     let output = run(arguments, input);
     assert!(output.status.success(), "{output:?}");

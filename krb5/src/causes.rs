@@ -5,7 +5,6 @@ use std::fmt::Display;
 use libgssapi::error::Error;
 use rpcrdma_runtime::GssError;
 
-/// A cause, and its fix.
 type Cause = (&'static str, &'static str);
 
 /// The placeholder for the service's principal in the text of a fix.
@@ -50,25 +49,22 @@ const OF_REFUSAL: &[(i32, Cause)] = &[
     (-1_765_328_339, NO_KEY),     // KRB5KRB_AP_ERR_NOKEY
 ];
 
-/// Returns an error with the library's text.
 pub(crate) fn plain(error: Error) -> GssError {
     with_text(error, &error)
 }
 
-/// Returns the error of a client that cannot start or continue a context with a service.
 pub(crate) fn of_client(error: Error, service: &str) -> GssError {
     let cause = find(OF_CLIENT, error.minor);
     with_text(error, &text(cause, service, &error))
 }
 
-/// Adds text to the error with which a server refused a context: the cause and the fix, if known.
+/// Adds the cause and the fix, if known, to the error of a server that refused a context.
 pub(crate) fn of_refusal(refused: GssError, service: &str) -> GssError {
     let cause = find(OF_REFUSAL, refused.minor);
     let text = text(cause, service, &refused);
     GssError { text: Some(text.into()), ..refused }
 }
 
-/// Returns the error of a server that cannot load the key of the service from its keytab.
 pub(crate) fn of_keytab(error: Error, service: &str) -> GssError {
     let fix = format!("run `kadmin -q 'ktadd {service}/HOST'`, or set KRB5_KTNAME to another keytab");
     with_text(error, &format!("Kerberos: the keytab has no key of the service {service} ({error}); {fix}"))

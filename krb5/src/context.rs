@@ -24,7 +24,6 @@ pub(crate) enum Role {
     Server,
 }
 
-/// A context of the GSS-API library, as initiator or acceptor.
 pub(crate) trait Steps: SecurityContext + Send + 'static {
     fn accept(&mut self, token: &[u8]) -> Result<Option<Buf>, Error>;
 }
@@ -104,9 +103,8 @@ impl<C: Steps> Context<C> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if the context has expired, since the library does not check the expiry. A client calls this
-    /// function before it signs a call, and a server before it verifies a call. Replies are not checked, so a
-    /// call that starts in time gets its reply.
+    /// Fails if the context has expired, since the library does not check the expiry. Replies are not
+    /// checked, so a call that starts in time gets its reply.
     fn check_age(&self) -> Result<(), GssError> {
         match self.expires {
             Some(expires) if SystemTime::now() >= expires => Err(GssError::CONTEXT_EXPIRED),

@@ -312,7 +312,6 @@ fn joined(components: &[Bytes]) -> String {
     components.iter().fold(String::new(), |path, name| path + "/" + &String::from_utf8_lossy(name))
 }
 
-/// Returns the longest export path that is a prefix of `wanted`, or `None` if no export path is a prefix.
 fn longest_export(exports: &[ExportnodeElement], wanted: &[Bytes]) -> Option<Vec<Bytes>> {
     exports
         .iter()

@@ -86,9 +86,8 @@ impl<E: Export> NfsHandler<E> {
         self.try_or_block(context, 0, None, |_, _| None, call).await
     }
 
-    /// Reserves `reply` bytes of memory for the reply, then calls the export. A call that does not block runs
-    /// inline, which avoids waking two threads. Any other call waits for a permit and runs on the blocking
-    /// pool.
+    /// Reserves `reply` bytes of memory for the reply, then calls the export: inline if the call does not
+    /// block, else on the blocking pool, with a permit.
     async fn try_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,

@@ -17,8 +17,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 pub const CLOSED: u8 = 141;
 
 /// Maximum time for the runtime's threads to stop before a program exits. libkrb5 destroys its locks at exit,
-/// and aborts the process if another thread uses them. Calls to unresponsive storage or to an unresponsive
-/// KDC can take longer. Such calls do not delay the exit further.
+/// and aborts the process if another thread uses them.
 pub const SHUTDOWN: Duration = Duration::from_millis(500);
 
 /// Standard output was closed. A program that fails with this error exits without an error message.

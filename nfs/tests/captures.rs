@@ -14,7 +14,6 @@ fn utf8(octets: &[u8]) -> String {
     String::from_utf8(octets.to_vec()).unwrap()
 }
 
-/// Returns the text of a capture, with one line for each call.
 fn calls_of(capture: &Path) -> String {
     let trace = explain::read(File::open(capture).unwrap()).unwrap();
     let mut text = Vec::new();

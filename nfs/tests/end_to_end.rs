@@ -83,7 +83,7 @@ async fn get(remote: &Remote, path: &str) -> (Vec<u8>, String) {
     (data, sum)
 }
 
-/// Sizes around words, pages, the inline threshold and the largest call.
+/// Sizes at the boundaries of words, pages and transfers.
 const SIZES: [usize; 12] = [0, 1, 3, 4, 1023, 4095, 4097, 65_537, 1_048_575, 1_048_576, 1_048_579, 5_000_001];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,8 +199,7 @@ async fn a_read_only_server_in_memory_refuses_every_change() {
     }
 }
 
-/// The count of a WRITE cannot exceed the length of its data, and data beyond the count is not written (RFC
-/// 1813 section 3.3.7).
+/// `count` must not exceed the length of `data`, and bytes beyond `count` are not written.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_beyond_its_data_is_rejected() {
     let in_memory = tempfile::tempdir_in("/dev/shm").ok();
@@ -409,7 +408,6 @@ async fn mounts_are_listed_until_unmounted() {
     server.stop().await;
 }
 
-/// Eight clients run concurrently, each with many outstanding calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_clients_are_independent() {
     let dir = tempfile::tempdir().unwrap();

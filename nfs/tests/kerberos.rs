@@ -60,7 +60,6 @@ fn kinit(principal: &str, lifetime: &str) {
     realm::ticket(&mut Command::new("kinit"), principal, lifetime);
 }
 
-/// An `nfs3d` that serves clients over RDMA and TCP.
 struct Daemon {
     child: Child,
     /// The server's ports for RDMA and TCP.
@@ -108,7 +107,6 @@ impl Drop for Daemon {
     }
 }
 
-/// Returns the served directory, in which every user can create files.
 fn served() -> PathBuf {
     let folder = directory().join("served");
     fs::create_dir_all(&folder).unwrap();
@@ -127,7 +125,6 @@ fn succeeds(arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Checks that the program fails and its message contains all of these texts.
 fn refuses(output: &Output, names: &[&str]) {
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
@@ -180,7 +177,6 @@ fn a_principal_without_a_user_is_anonymous() {
     });
 }
 
-/// Mounts the export and calls FSINFO with this security flavor.
 async fn fsinfo(daemon: &Daemon, sec: Security) -> Result<(), CallError> {
     let url = daemon.url("", sec);
     let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };

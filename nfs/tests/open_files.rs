@@ -27,7 +27,6 @@ fn served() -> (TempDir, DirectoryExport) {
     (dir, export)
 }
 
-/// Returns the number of descriptors of this process for files below a path.
 fn open_below(path: &Path) -> usize {
     let path = path.canonicalize().unwrap();
     let links =

@@ -33,7 +33,6 @@ impl Served {
         self.export.write(&caller, &made.handle, 0, &data, Stability::Unstable).result.unwrap();
     }
 
-    /// Returns the number of descriptors of this process for served files.
     fn open(&self) -> usize {
         let path = self.directory.path().canonicalize().unwrap();
         let all = fs::read_dir("/proc/self/fd").unwrap();
@@ -42,9 +41,8 @@ impl Served {
         links.filter(|link| link.starts_with(&path) && *link != path).count()
     }
 
-    /// Like `open`, but waits until at most `max` files are open, and fails if more files stay open. The
-    /// thread that closes idle files counts a file as closed shortly before it closes the file. The wait is
-    /// shorter than the time after which files are idle.
+    /// Like `open`, but waits until at most `max` files are open: a file counts as closed shortly before its
+    /// descriptor is closed. The wait is shorter than the time after which files are idle.
     fn open_up_to(&self, max: usize) -> usize {
         let counts = (0..40).map(|turn| {
             std::thread::sleep(Duration::from_millis(turn));

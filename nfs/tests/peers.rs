@@ -1,6 +1,6 @@
-//! Tests with other implementations of NFSv3 over TCP. The steps `libnfs` and `ganesha` of `cargo xtask soak`
-//! run these tests in separate network and mount namespaces. An rpcbind runs in the network namespace, and
-//! `RPCRDMA_PEERS` is the path of a directory in a tmpfs.
+//! Tests with other implementations of NFSv3 over TCP, run by the steps `libnfs` and `ganesha` of `cargo
+//! xtask soak`. They need an rpcbind in their network namespace, and the path of a directory in
+//! `RPCRDMA_PEERS`.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "a test may fail")]
@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 const LEN: usize = 5_000_003;
 
-/// Creates a directory with files for a test. Returns `None` if the test cannot run.
 fn scratch(name: &str) -> Option<PathBuf> {
     let Some(directory) = std::env::var_os("RPCRDMA_PEERS") else {
         not_run::not_run("RPCRDMA_PEERS is not set");

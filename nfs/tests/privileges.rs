@@ -28,7 +28,6 @@ fn writable_by_all() -> TempDir {
     dir
 }
 
-/// Returns a command that runs a program with rights limited by setpriv, or `None` if that is impossible.
 fn limited(rights: &[&str], program: &str) -> Option<Command> {
     if !rustix::process::geteuid().is_root() {
         not_run::not_run("only root can drop rights");
@@ -44,15 +43,12 @@ fn limited(rights: &[&str], program: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Returns a command that runs `nfs3d` for this directory with limited rights, or `None` if that is
-/// impossible.
 fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
     let mut command = limited(rights, env!("CARGO_BIN_EXE_nfs3d"))?;
     command.arg(dir.path()).args(["--listen", "127.0.0.1:0"]);
     Some(command)
 }
 
-/// Returns the output of a command. Kills the command if it does not exit within 10 s.
 fn output_or_kill(mut command: Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for _ in 0..100 {
@@ -116,7 +112,6 @@ impl Running {
         Remote::mount(&self.url.parse().unwrap()).await.unwrap()
     }
 
-    /// Mounts the export as the user and group with the number `id`.
     async fn mount_as(&self, id: u32) -> Remote {
         let credential = Credential::Sys(AuthSys { uid: id, gid: id, ..AuthSys::default() });
         let options = ClientOptions { credential, ..ClientOptions::of::<NfsV3>() };
@@ -245,8 +240,6 @@ fn unit_capabilities() -> Vec<String> {
     sets.flat_map(str::split_whitespace).map(|name| name.trim_start_matches("CAP_").to_lowercase()).collect()
 }
 
-/// Returns a command for `nfs3d` with all capabilities of the systemd unit except one, or `None` if that is
-/// impossible.
 fn nfs3d_as_unit(without: &str, dir: &TempDir) -> Option<Command> {
     let kept = unit_capabilities().into_iter().filter(|name| name != without);
     let set = kept.fold("-all".to_owned(), |set, name| set + ",+" + &name);
@@ -283,7 +276,6 @@ async fn failed_uses(server: &Running, dir: &TempDir) -> Vec<&'static str> {
     uses.into_iter().filter(|(_, succeeded)| !succeeded).map(|(what, _)| what).collect()
 }
 
-/// The unit has all capabilities that `nfs3d` needs, and no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_capability_of_the_unit_is_needed() {
     let needing = |capability: &str| match capability {

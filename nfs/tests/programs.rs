@@ -99,20 +99,17 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Returns the standard output of a successful run.
 fn succeeds(output: &Output) -> &str {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text(&output.stderr), "");
     text(&output.stdout)
 }
 
-/// Returns the exit code and standard error of a failed run.
 fn fails(output: &Output) -> (i32, &str) {
     assert_eq!(text(&output.stdout), "");
     (output.status.code().unwrap(), text(&output.stderr))
 }
 
-/// Returns the address of a server's TCP listener from its first line of output.
 fn tcp_of(line: &str) -> String {
     let url = line.split_whitespace().find_map(|word| word.strip_prefix("tcp://")).unwrap();
     url.trim_end_matches(['/', ',']).to_owned()

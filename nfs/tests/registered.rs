@@ -90,7 +90,6 @@ impl Service for Small {
     }
 }
 
-/// Serves one program over TCP, and returns its address.
 async fn serve(service: impl Service) -> SocketAddr {
     let mut services = Services::new();
     services.add(service);
@@ -142,8 +141,8 @@ async fn a_server_registers_and_unregisters() {
     assert!(table.lock().unwrap().is_empty());
 }
 
-/// Like Linux's server, the server of this test offers MOUNT on a separate port and not on the connection for
-/// NFS (RFC 8267 section 5.1).
+/// Like Linux's server, this server offers MOUNT over TCP at a separate port, not on the connection for NFS
+/// (RFC 8267 section 5.1).
 #[tokio::test(flavor = "multi_thread")]
 async fn mount_is_called_at_its_registered_port() {
     let export = Arc::new(MemoryExport::default());

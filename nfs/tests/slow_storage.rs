@@ -208,7 +208,6 @@ async fn calls_of_others_succeed(count: usize) {
     }
 }
 
-/// Waits until a condition is true. Returns false if the condition is still false after 30 seconds.
 async fn until(mut holds: impl FnMut() -> bool) -> bool {
     let waiting = async {
         while !holds() {

@@ -82,7 +82,6 @@ impl Span {
     }
 }
 
-/// Returns the spans of the calls that a program logged. All spans must have this kind.
 fn spans(log: &Path, kind: &str) -> Vec<Span> {
     let text = fs::read_to_string(log).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -140,7 +139,6 @@ fn joined(clients: Vec<Span>, servers: Vec<Span>, address: &str) -> Vec<Span> {
     clients
 }
 
-/// Copies a file, and returns the client's spans of all calls, joined with the server's.
 fn traced_get(scheme: &str) -> Vec<Span> {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);

@@ -17,7 +17,6 @@ const CLOSED: Option<i32> = Some(141);
 const NFS3: &str = env!("CARGO_BIN_EXE_nfs3");
 const NFS3D: &str = env!("CARGO_BIN_EXE_nfs3d");
 
-/// Returns the write end of a pipe whose read end is closed.
 fn closed_pipe() -> Stdio {
     std::io::pipe().unwrap().1.into()
 }

@@ -57,7 +57,6 @@ pub(crate) struct Field<'a> {
 }
 
 pub(crate) enum Kind<'f> {
-    /// A DDP-eligible item.
     Eligible,
     /// `&[u8]` or `&str` with a bound.
     Slice(&'f TokenStream),
@@ -153,7 +152,6 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Returns the fields of a struct, or the payloads of a union's arms.
     pub(crate) fn fields(&self) -> Vec<&Field<'a>> {
         match &self.body {
             Body::Struct(fields) => fields.iter().collect(),

@@ -58,7 +58,7 @@ pub(crate) struct Attrs {
     pub(crate) recursive: Option<Span>,
     pub(crate) name: Option<String>,
     pub(crate) eligible: Option<Span>,
-    /// Whether an invalid attribute was reported. If so, missing attributes are not reported.
+    /// Whether an invalid `#[xdr(...)]` was reported. If so, missing attributes are not reported.
     pub(crate) failed: bool,
 }
 
@@ -76,7 +76,6 @@ impl Attrs {
         found
     }
 
-    /// Records `#[ddp_eligible]`. Rejects a wrong place, arguments, and a second occurrence.
     fn mark(&mut self, place: Place, attr: &Attribute, errors: &mut Errors) {
         match (&attr.meta, place) {
             (_, Place::Type) => errors.at(
@@ -188,7 +187,6 @@ fn size(expr: &Expr) -> Result<Size> {
 
 const LABEL: &str = "invalid label: write a path in quotes (`case = \"Color::Red\"`), an integer or a bool";
 
-/// Parses a label: a path in a string, an integer or a bool.
 fn label(expr: &Expr) -> Result<Expr> {
     match bare(expr) {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => match text.parse() {

@@ -101,7 +101,6 @@ fn unsupported(ty: &Type) -> Option<Error> {
     Some(Error::new(ty.span(), format!("`{name}` is not an XDR type: {instead}")))
 }
 
-/// Rejects a field with unsupported borrowed data.
 fn borrowed(field: &Field<'_>) -> Option<Error> {
     let message = match borrow(field.ty)? {
         Borrow::Other => {

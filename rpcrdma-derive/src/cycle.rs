@@ -25,8 +25,7 @@ pub(crate) struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Returns how a field of type `ty` refers back to the derived type. `is_marked` is true if the field
-    /// has `#[xdr(recursive)]`.
+    /// `is_marked` is true if the field has `#[xdr(recursive)]`.
     pub(crate) fn cycle(self, ty: &Type, is_marked: bool) -> Option<Cycle> {
         if self.is_in_place(ty) {
             Some(Cycle::InPlace)
@@ -46,7 +45,7 @@ impl Owner<'_> {
         }
     }
 
-    /// Returns true if `ty` has the name of the derived type, with any arguments.
+    /// Returns true if `ty` names the derived type, with any arguments.
     fn is_named(self, ty: &Type) -> bool {
         let Type::Path(path) = ty else { return false };
         path.path.segments.len() == 1

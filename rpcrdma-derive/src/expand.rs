@@ -65,8 +65,7 @@ fn structure(fields: &[Field<'_>]) -> Bodies {
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let (members, values) = (fields.iter().map(|field| &field.member), fields.iter().map(decode_field));
     Bodies {
-        // Without inlining, a value is returned through memory and copied. This copy dominates the time for a
-        // small message.
+        // Without inlining, a decoded value is returned through memory and copied.
         inline: quote!(#[inline(always)]),
         encode: quote!(__xdr::derive_support::encode_struct(self, __sink)),
         fields: Some(quote!(#(#encode)* ::core::result::Result::Ok(()))),

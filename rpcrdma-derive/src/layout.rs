@@ -77,7 +77,6 @@ fn lengths(field: &Field<'_>) -> TokenStream {
     }
 }
 
-/// Returns a `Layout` constant of the field's type.
 fn constant(field: &Field<'_>, name: &str) -> TokenStream {
     let (ty, span) = (&field.alias, field.ty.span());
     let name = Ident::new(name, span);

@@ -46,7 +46,6 @@ pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
     }
 }
 
-/// Returns code that encodes an arm: its label or its stored discriminant, and the payload.
 fn encode_arm(
     arm: &Arm<'_>,
     chooses: &TokenStream,

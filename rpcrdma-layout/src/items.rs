@@ -3,11 +3,10 @@ use crate::Size;
 /// The DDP-eligible items that one value of a type can contain.
 ///
 /// If types contain each other in a cycle, their items are the least solution of a system of equations. The
-/// equations combine items with [`Items::and`], [`Items::or`], [`Items::times`] and [`Items::array`]. Each
-/// type of a cycle contains the others, so all these types have the same count. To find this count, evaluate
-/// all equations with [`Items::NONE`] for the types of the cycle, and select the largest count. Then evaluate
-/// all equations again with this count. If a count grows, the count has no bound ([`Items::grown`]). A value
-/// can then nest any number of times and contain at least one more item at each level.
+/// equations combine items with [`Items::and`], [`Items::or`], [`Items::times`] and [`Items::array`]. The
+/// types of a cycle contain each other, so all have the same count. To find this count, evaluate all
+/// equations with [`Items::NONE`] for the types of the cycle, and then again with the largest resulting
+/// count. A count that grows has no bound ([`Items::grown`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
     /// The number of items.

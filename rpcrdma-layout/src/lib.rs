@@ -1,8 +1,7 @@
 //! The lengths of the encodings of XDR types (RFC 4506), and the DDP-eligible items of their values (RFC
 //! 8166).
 //!
-//! This crate is the only implementation of the layout rules. rpcrdma-xdrgen uses this crate for checks and
-//! for its command `sizes`. Derived code uses this crate for the constants of each type.
+//! rpcrdma-xdrgen and derived code share these rules.
 //!
 //! ```
 //! use rpcrdma_layout::{Items, Lengths, Size};

@@ -1,11 +1,10 @@
 //! The External Data Representation (RFC 4506): encodes values and decodes bytes.
 //!
-//! The codec uses only `core` and `alloc`. With the feature `std`, each thread reuses the buffer of a short
-//! message for a later message. Decoding shares the memory of the received message: an [`Opaque`] is a view,
-//! not a copy. An [`XdrString`] that is too long to be stored inline is also a view. Input from a peer is
-//! untrusted. The memory initially reserved for a count of elements is at most the size of the remaining
-//! bytes plus one element. Encoding and decoding check every bound. Padding must be zero, and nesting depth
-//! is limited.
+//! The codec uses only `core` and `alloc`. Decoding shares the memory of the received message: an [`Opaque`]
+//! is a view, not a copy. An [`XdrString`] that is too long to be stored inline is also a view. Input from a
+//! peer is untrusted: the memory initially reserved for a count of elements is at most the size of the
+//! remaining bytes plus one element. Encoding and decoding check every bound. Padding must be zero, and
+//! nesting depth is limited.
 //!
 //! The data types form two families. [`Opaque`] and [`XdrString`] share memory and can be stored for any
 //! length of time. [`OpaqueRef`], [`StringRef`], [`ArrayRef`], [`ListRef`] and [`BoxRef`] borrow the message.

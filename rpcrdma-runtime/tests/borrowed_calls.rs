@@ -83,7 +83,6 @@ impl borrowed::BorrowedProcedure for LentMeasure {
     const NAME: &'static str = "ECHO_MEASURE";
 }
 
-/// A server that only borrows the arguments and results of calls.
 struct BorrowingServer;
 
 impl Service for BorrowingServer {

@@ -43,7 +43,6 @@ struct Args {
     data: Opaque,
 }
 
-/// The number of executions, and the requested data.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Res {
     count: u32,
@@ -333,7 +332,6 @@ async fn another_call_with_the_same_xid_runs() {
     fixture.end().await;
 }
 
-/// The connection breaks while a call runs. The call runs to completion, and a retransmission gets its reply.
 #[tokio::test]
 async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -595,7 +593,6 @@ async fn a_call_outlives_a_connection_closed_for_another_peer() {
     drop(other);
     fixture.counter.gate.0.add_permits(2);
     second.reply(2).await.result.unwrap();
-    // A second retransmission gets the cached reply.
     for _ in 0..2 {
         let retransmitted = fixture.peer().await.call(1, GATE, &args(4, 0, 0)).await;
         assert_eq!(retransmitted.result.unwrap().count, 1);

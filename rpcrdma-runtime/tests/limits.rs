@@ -1,7 +1,5 @@
 //! Limits of clients and servers over real connections: usage up to a limit succeeds, and usage beyond a
-//! limit waits or fails. Other files in this directory cover queued calls (`stats.rs`) and connections
-//! (`loopback.rs`). Files in `tests/tests/` cover messages (`codec_rpcrdma.rs`), fetched bytes
-//! (`engine_responder.rs`) and the duplicate-request cache (`engine_duplicates.rs`).
+//! limit waits or fails.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod gate;
@@ -222,7 +220,6 @@ fn servers_close_connections_that_are_idle_for_six_minutes() {
     );
 }
 
-/// A server closes a connection on which no call has run for a while, even if another connection is busy.
 #[tokio::test]
 async fn an_idle_connection_is_closed() {
     let (gate, idle) = (GateServer::new(false), Some(Duration::from_millis(200)));
@@ -286,7 +283,6 @@ async fn serve_long() -> (tokio::net::TcpStream, Vec<u8>) {
     (socket.connect(address).await.unwrap(), [&mark.to_be_bytes()[..], call.as_slice()].concat())
 }
 
-/// Receives the reply of [`Long`], and then waits until the server closes the idle connection.
 async fn receive_long(mut socket: tokio::net::TcpStream) {
     let mut reply = vec![0; 4 + 28 + LONG as usize];
     timeout(WAIT, socket.read_exact(&mut reply)).await.unwrap().unwrap();

@@ -85,7 +85,6 @@ impl Service for Scanner {
     }
 }
 
-/// Starts a server over both transports, and returns its addresses.
 async fn serve(memory: u64) -> Vec<SocketAddr> {
     let options = ServerOptions { memory: MemoryBudget::new(memory), ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Uncached(Scanner::Direct));

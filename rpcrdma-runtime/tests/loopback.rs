@@ -254,8 +254,7 @@ async fn a_credential_of_another_flavor_is_refused() {
     fixture.end().await;
 }
 
-/// Without an idle limit, a connection beyond the limit waits until another connection closes. Existing
-/// connections continue.
+/// Without an idle limit, a connection beyond the limit waits until another connection closes.
 #[tokio::test]
 async fn h72_connections_beyond_the_limit_wait() {
     let options = ServerOptions { max_connections: 2, idle: None, ..ServerOptions::default() };
@@ -309,7 +308,6 @@ async fn long_data_arrives_in_a_write_chunk() {
     fixture.end().await;
 }
 
-/// Both peers announce the inline threshold that the program's binding recommends.
 #[tokio::test]
 async fn a_binding_recommends_an_inline_threshold() {
     let fixture = start(ServerOptions::of::<Echo>(), ClientOptions::of::<Echo>()).await;

@@ -1,5 +1,4 @@
-//! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them. The metrics
-//! that `nfs3d` renders are tested in `nfs/tests/configured.rs`.
+//! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;

@@ -47,7 +47,6 @@ macro_rules! levels {
     ($then:ident!($($front:tt)*)) => { $then! { $($front)* A B C D E F G H I J K L M N O P Q R S T U V W X } };
 }
 
-/// Structs of fixed size.
 mod fixed {
     use super::*;
     levels!(nested!([u64; 2]:));

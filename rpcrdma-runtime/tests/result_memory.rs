@@ -37,8 +37,7 @@ fn memory(capacity: usize) -> (BytesMut, *const u8) {
 
 type Echoed = Result<Blob, CallError>;
 
-/// Checks that results of several sizes are in the supplied memory of `LEN` bytes at `place`. Also checks the
-/// errors for unsuitable memory.
+/// Checks that results of several sizes are in the supplied memory: `LEN` bytes at `place`.
 async fn check_results(client: &impl Caller<Echo, Error = CallError>, place: *const u8) {
     for len in [LEN, 1, 100, 5000, LEN] {
         let sent = blob(7, len);
@@ -77,7 +76,6 @@ async fn supplied_memory_receives_a_copy_over_tcp() {
     check_results(&client, place).await;
 }
 
-/// The second of two concurrent calls fails and does not affect the first call.
 #[tokio::test]
 async fn one_call_at_a_time_uses_the_memory() {
     let (memory, place) = memory(LEN);

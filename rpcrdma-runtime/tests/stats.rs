@@ -211,7 +211,6 @@ async fn over_tcp_everything_is_inline() {
     assert_eq!(server.traffic, counted);
 }
 
-/// Selects the counter of a message.
 type CountOf = fn(&mut Refusals) -> &mut u64;
 
 /// Returns messages that the server rejects or drops, each with the counter that it increments.

@@ -20,8 +20,7 @@ use gate::{GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Starts a server of a [`GateServer`] over an in-memory connection. Returns a client, the service and the
-/// server's task.
+/// Starts a server of a [`GateServer`] over an in-memory connection.
 fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::JoinHandle<()>) {
     let gate = GateServer::new(false);
     let mut services = Services::new();
@@ -78,7 +77,6 @@ async fn a_dropped_stop_signal_does_not_stop_the_server() {
     tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
 }
 
-/// A peer that connects over TCP and sends nothing does not delay the stop, even with long time limits.
 #[tokio::test]
 async fn a_silent_peer_does_not_delay_the_stop() {
     let hour = Duration::from_secs(3600);

@@ -553,7 +553,6 @@ struct Nothings {
     of_them: Vec<Nothing>,
 }
 
-/// Returns words in big-endian order.
 fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_be_bytes).collect()
 }

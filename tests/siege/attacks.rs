@@ -87,7 +87,6 @@ pub(crate) struct Target {
 #[derive(Default)]
 pub(crate) struct Effort {
     pub(crate) attempts: AtomicU64,
-    /// The attempts that ended without an error.
     pub(crate) completed: AtomicU64,
     /// The error of the first failed attempt.
     pub(crate) first_error: Mutex<Option<String>>,
@@ -107,7 +106,6 @@ impl Target {
         Ok(Target { rdma, tcp, root, large, shared, effort: Arc::default() })
     }
 
-    /// Returns the same target with new counts, and without a recorded error or violation.
     pub(crate) fn with_new_effort(&self) -> Self {
         Target { effort: Arc::default(), ..self.clone() }
     }
@@ -116,7 +114,6 @@ impl Target {
         &self.effort
     }
 
-    /// Records a violation by the server, unless another violation is already recorded.
     pub(crate) fn record_breach(&self, how: String) {
         self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
     }

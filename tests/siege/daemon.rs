@@ -67,7 +67,6 @@ impl Daemon {
         Ok(kib.context("nfs3d has exited")? * 1024)
     }
 
-    /// Returns the number of open connections of the process.
     pub(crate) fn connections(&self) -> io::Result<usize> {
         let is_socket = |entry: io::Result<fs::DirEntry>| {
             // A file can be closed between the two system calls.

@@ -22,7 +22,7 @@ use crate::daemon::{FILES, SMALL};
 
 /// The time limit for an honest call or a new connection.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time between the starts of two calls on one connection, unless the first call takes longer.
+/// The interval between calls on one connection.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The length of a long READ or WRITE, in bytes. Such a call needs the client's share of the server's memory.
 const LONG: u32 = 1 << 20;
@@ -71,7 +71,7 @@ impl Record {
 }
 
 impl Honest {
-    /// Starts the client and waits until it has found its files.
+    /// Waits until the client has found its files.
     pub(crate) fn start(rdma: SocketAddr, tcp: SocketAddr) -> anyhow::Result<Self> {
         let (log, (ready, is_ready)) = (Log::default(), mpsc::channel());
         let (running, stopped) = oneshot::channel::<()>();
@@ -100,7 +100,6 @@ impl Honest {
         Ok(Honest { log, _running: running })
     }
 
-    /// Returns the observations since the last call to this function, and resets the record.
     pub(crate) fn take(&self) -> Record {
         std::mem::take(&mut *self.log.record())
     }
@@ -115,7 +114,6 @@ impl Log {
         self.record().failures.push(format!("{by:?}: {error:#}"));
     }
 
-    /// Makes calls on one connection until a call fails. Then reconnects and continues.
     async fn call(&self, by: Transport, files: &[NfsFh3]) {
         loop {
             if let Err(error) = self.call_until_failure(by, files).await {
@@ -169,7 +167,7 @@ async fn connect(by: Transport) -> anyhow::Result<ServerConnection> {
     })
 }
 
-/// Returns the root, the files 0 to 999, `shared`, `large` and `written`. Attacks write to `shared` and read
+/// Returns the root, the small files, `shared`, `large` and `written`. Attacks write to `shared` and read
 /// `large`. Only this client writes to `written`.
 async fn find_files(by: Transport) -> anyhow::Result<Vec<NfsFh3>> {
     let connection = connect(by).await?;
@@ -215,7 +213,6 @@ async fn write_long(nfs: &nfs_v3::Client<ServerConnection>, file: NfsFh3) -> any
     Ok("WRITE of 1 MiB")
 }
 
-/// Makes one call and checks its result. Returns a description of the call.
 async fn call(
     nfs: &nfs_v3::Client<ServerConnection>,
     files: &[NfsFh3],

@@ -1,9 +1,7 @@
 //! `siege`: attacks a real `nfs3d` while an honest client uses it.
 //!
-//! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. SECURITY.md lists
-//! the tests of other attacks. Slow storage needs a special file system, so it is tested in
-//! `nfs/tests/slow_storage.rs`. Owners with an IPv6 prefix need addresses with that prefix, so they are
-//! tested in `shell/slots.rs`, `shell/rdma/tests.rs` and `proto/owner.rs` of the runtime.
+//! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. SECURITY.md lists the tests
+//! of other attacks.
 
 #![allow(clippy::print_stdout, reason = "the output of a program")]
 

@@ -9,8 +9,8 @@ use crate::honest::Record;
 
 /// Maximum resident memory of the server in bytes.
 const MAX_RSS: u64 = 256 << 20;
-/// The maximum growth of the server's resident memory from before an attack to after it, in bytes. glibc
-/// keeps freed memory (docs/decisions.md): 80 to 105 MiB after the attack `busy connections`.
+/// The maximum growth of the resident memory of the server from before an attack to after it, in bytes. glibc
+/// keeps freed memory (docs/decisions.md).
 const KEPT_RSS: u64 = 128 << 20;
 /// The maximum number of bytes that count toward the memory budget. This limit covers the budget, the
 /// guaranteed shares of many owners, and a small call for each connection.
@@ -78,7 +78,6 @@ pub(crate) fn heading() -> String {
 }
 
 impl Goal {
-    /// Returns an error message if the attack did not reach its goal, and otherwise `None`.
     pub(crate) fn missed(self, before: &Phase, during: &Phase, completed: u64) -> Option<String> {
         let (reached, goal, what) = match self {
             Goal::Memory(mib) => (during.memory >> 20, mib, "MiB of the memory budget"),
@@ -107,8 +106,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns a message for each broken rule. `unloaded` is the p99 latency without an attack. If `unloaded`
-    /// is `None`, latency is ignored.
+    /// `unloaded` is the p99 latency without an attack. If `unloaded` is `None`, latency is ignored.
     pub(crate) fn broken(&self, unloaded: Option<Duration>) -> Vec<String> {
         let mut broken: Vec<String> = self.breach.iter().cloned().collect();
         let phases = [&self.before, &self.during, &self.after];
@@ -134,7 +132,6 @@ impl Outcome {
     }
 }
 
-/// Returns an error message for each resource that the server did not release after an attack.
 pub(crate) fn unreleased(before: &Phase, after: &Phase) -> Vec<String> {
     let Sample { rss, connections, metrics } = after.last;
     let (mut kept, limit) = (Vec::new(), before.last.rss + KEPT_RSS);

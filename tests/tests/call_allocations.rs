@@ -120,7 +120,6 @@ async fn read(nfs: nfs_v3::Client<Client>, count: u32) {
     assert_eq!(read.data.len(), count as usize);
 }
 
-/// Measures the server's memory for connections without outstanding calls, after one call on each connection.
 #[test]
 fn an_idle_connection_uses_at_most_14_kib_of_server_memory() {
     const CONNECTIONS: u32 = 64;

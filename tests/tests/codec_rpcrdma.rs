@@ -27,8 +27,7 @@ fn message(body: Body) -> Header {
     Header { xid: 0x1234_5678, credits: 32, body }
 }
 
-/// Checks that the header encodes to these words, that the words and a payload decode to the same header and
-/// payload, and that a truncated header is rejected.
+/// Checks the encoding, the decoding with a payload, and the rejection of truncated headers.
 fn golden(header: &Header, expected: &[u32]) {
     let encoded = header.clone().encode();
     assert_eq!(encoded, words(expected));
@@ -161,7 +160,6 @@ fn limits_are_exact() {
     assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLong(too_long));
 }
 
-/// Tests a valid and an invalid position, and the boundary values of a segment's end and of a chunk's length.
 #[test]
 fn positions_segments_and_chunks_are_checked_at_their_limits() {
     let at = |length, offset| Segment { handle: 1, length, offset };

@@ -12,7 +12,6 @@ use rpcrdma_tests::captured::{Captured, ours};
 
 const FILE: &str = "linux-nfs3.jsonl";
 
-/// Decodes the messages of one procedure completely and encodes them again.
 struct Codec {
     number: u32,
     args: fn(&mut Reader<'_>, &mut Reducer) -> Option<()>,

@@ -35,8 +35,7 @@ fn negotiated(threshold: u32) -> Negotiated {
     Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false }
 }
 
-/// Submits a call of `len` bytes to a requester with these limits. Returns the requester's actions and the
-/// error of the call, if any.
+/// Returns the requester's actions and the error of the call, if any.
 fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
     requester.limit(server);
@@ -276,7 +275,7 @@ impl vers1::Handler for Fixed {
     }
 }
 
-/// Connects a client and configures it with this reply. Returns the client and the traffic of its last call.
+/// Returns a configured client and the traffic of its last call.
 async fn configured(maxcall_sendsize: u32, maxrdmaread: u32) -> (Client, Arc<Mutex<Traffic>>) {
     let reply = ConfigRdmaReply { maxcall_sendsize, align: 512, maxrdmaread };
     let address = serve(vers1::Server(Fixed(reply)), Config::default()).await;

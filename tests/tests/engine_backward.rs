@@ -319,7 +319,6 @@ fn receives_suffice_for_both_directions() {
     peers.settle();
     assert_eq!(receives(&peers), [7 + 4, 7 + 4], "the server posts more before its first call");
     let mut peers = peers.warm();
-    // Use all credits in both directions concurrently.
     for xid in 10..16 {
         peers.forward(xid);
     }

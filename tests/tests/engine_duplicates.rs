@@ -99,7 +99,6 @@ impl Cache {
         self.table.finish(ticket, reply, self.now)
     }
 
-    /// Runs a call, with a reply of this length.
     fn answer(&mut self, xid: u32, len: usize) {
         self.answer_to(HERE, xid, len);
     }
@@ -139,7 +138,6 @@ fn answered_calls_are_replayed() {
     assert_eq!((cache.table.kept(), cache.table.running()), (1, 0));
 }
 
-/// The reply consists of short slices of buffers of 1 MiB.
 #[test]
 fn a_cached_reply_retains_only_its_own_bytes() {
     let mut cache = Cache::new(DuplicateLimits { max_bytes: 1000, ..limits() });

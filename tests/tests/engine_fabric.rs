@@ -30,7 +30,6 @@ fn send(end: &mut End, message: Vec<Bytes>) {
     end.submit(Action::Send { token: Token(0), message, invalidate: None });
 }
 
-/// Runs all events of the fabric. Returns the completions of one end.
 fn completions_of(fabric: &Fabric, end: &mut End) -> Vec<Completion> {
     while fabric.advance() {}
     std::iter::from_fn(|| end.try_completion()).collect()

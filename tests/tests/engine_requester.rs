@@ -21,7 +21,6 @@ struct Peer {
     requester: Requester,
     sent: VecDeque<Bytes>,
     exposed: BTreeMap<u32, Memory>,
-    /// The tokens and handles of incomplete fences.
     fencing: Vec<(Token, u32)>,
     /// True if fences complete only in `finish_fencing`.
     slow: bool,
@@ -120,7 +119,6 @@ impl Peer {
         decode_call(&sent, &MessageLimits::default()).expect("a valid header")
     }
 
-    /// Makes a call and returns its chunk lists.
     fn lists(&mut self, xid: u32, call: OutgoingCall) -> ChunkLists {
         self.call(xid, call);
         match self.next_sent().0.body {

@@ -30,7 +30,6 @@ struct Client {
     exposed: Vec<(u32, Memory)>,
     /// True if the provider of the next connection has a local fence.
     local_fence: bool,
-    /// The handles of the sinks that the session has abandoned.
     abandoned: Vec<u32>,
     next_handle: u32,
     /// The reason for a requested close.

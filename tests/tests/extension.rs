@@ -97,8 +97,8 @@ fn a_peer_without_the_extension_answers_err_chunk() {
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));
 }
 
-/// Tests the version negotiation of docs/extensions.md (RFC 8166 section 7). A requester of versions 1 and 2
-/// tries its highest version first, and then uses the highest version that both peers support.
+/// A requester of versions 1 and 2 tries its highest version first, and then uses the highest version that
+/// both peers support (docs/extensions.md, RFC 8166 section 7).
 ///
 /// Requirement: R821
 #[test]

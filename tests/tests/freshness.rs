@@ -17,7 +17,6 @@ fn generated_code_is_up_to_date() {
     }
 }
 
-/// Copies the files of `specs/` to a temporary directory and generates the code there.
 fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a directory");
     let specs = fs::read_dir(workspace().join("specs")).expect("specs/");

@@ -24,7 +24,6 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).expect("a readable seed")).collect()
 }
 
-/// Runs a target on each seed: unchanged, truncated at every length, and with a few octets changed.
 fn run_target(body: fn(&[u8]), seeds: &[Vec<u8>]) {
     let mut rng = Rng::new(0x5eed);
     for seed in seeds {

@@ -164,7 +164,7 @@ impl Conversation {
         octets
     }
 
-    /// Exchanges MPA's request and reply. Returns false if either is incomplete.
+    /// Exchanges MPA's request and reply. Returns false if the cut leaves either incomplete.
     fn connect(&mut self) -> bool {
         let private_data = config().private_data.encode();
         let offer = offer(self.framing);
@@ -220,7 +220,7 @@ impl Conversation {
             }
         } else {
             assert!(self.is_cut);
-            // A peer that waits for a frame learns that the stream is lost and that no more octets follow.
+            // A peer that waits for a frame learns only that the stream has ended.
             self.session.handle_connect_failed(NOW, "the stream was cut".to_owned());
             if let Some([left, right]) = &mut self.streams {
                 left.abort(CloseReason::Peer);
@@ -277,7 +277,7 @@ impl Conversation {
         self.poll_events() || moved
     }
 
-    /// Moves actions and completions between the engines and the streams. Returns false if nothing was moved.
+    /// Moves actions and completions between the engines and the streams.
     fn exchange(&mut self, streams: &mut [Stream; 2]) -> bool {
         let [left, right] = streams;
         let mut moved = false;

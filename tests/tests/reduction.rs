@@ -41,7 +41,6 @@ const XID: u32 = 7;
 
 #[derive(Clone, Debug)]
 struct Variant {
-    /// The seed of the value.
     seed: Vec<u8>,
     /// The number of header words before the value.
     words: usize,

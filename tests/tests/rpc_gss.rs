@@ -83,7 +83,7 @@ async fn over_tcp(services: Services) -> SocketAddr {
     address
 }
 
-/// Connects a client, and returns it with the traffic of its last call.
+/// Returns a connected client and the traffic of its last call.
 async fn watched(address: SocketAddr) -> (Client, Arc<Mutex<Traffic>>) {
     let last = Arc::new(Mutex::new(Traffic::default()));
     let seen = last.clone();

@@ -31,7 +31,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     shapes_at_two_sizes(if measures { [31, 11] } else { [1, 1] })
 }
 
-/// A measured command.
 struct Contender {
     name: &'static str,
     program: &'static str,
@@ -45,7 +44,6 @@ impl Contender {
         Contender { name, program, arguments, times: Vec::new() }
     }
 
-    /// Returns the command with `directory` as its working directory.
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(self.program);
         command.args(&self.arguments).current_dir(directory);

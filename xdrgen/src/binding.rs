@@ -94,7 +94,6 @@ pub(crate) struct Binding {
     pub(crate) replies: Vec<Reply>,
 }
 
-/// The bounds of one procedure's reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) procedure: Placed<String>,

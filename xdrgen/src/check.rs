@@ -91,7 +91,6 @@ pub(crate) fn remaining(hir: &Hir, found: &mut Found) {
     });
 }
 
-/// Applies bindings to a protocol, and checks the bindings.
 pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     if bindings.is_empty() {
         return;

@@ -299,7 +299,6 @@ impl Inputs {
 }
 
 impl Generation {
-    /// Returns the crate's directory, if a crate is emitted.
     fn directory(&self) -> Option<&Path> {
         self.output.as_deref().filter(|_| self.package.is_some())
     }
@@ -365,7 +364,6 @@ fn must_not_replace<'a>(directory: &Path, files: impl Iterator<Item = &'a PathBu
     replaced.map_or(Ok(()), |file| Err(Failure::Usage(format!("{}: {why}", file.display()))))
 }
 
-/// Writes a file and creates its parent directories.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let fail = |error| Failure::File(path.to_owned(), error);
     if let Some(above) = path.parent() {

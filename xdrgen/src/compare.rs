@@ -282,8 +282,6 @@ fn matched<'a, T, K: Copy + Eq + Hash, L: Copy + Eq + Hash>(
 }
 
 impl<'m> Walk<'m> {
-    // ---- messages
-
     /// Compares messages. Returns the messages of the base that are missing from the new version.
     fn messages(&mut self) -> HashSet<TypeId> {
         let (base, new) = (self.base, self.new);
@@ -312,8 +310,6 @@ impl<'m> Walk<'m> {
         }
         removed.into_iter().collect()
     }
-
-    // ---- programs
 
     fn programs(&mut self) {
         for [old, new] in matched(&self.base.programs, &self.new.programs, |one| (one.number, &*one.name)) {
@@ -374,8 +370,6 @@ impl<'m> Walk<'m> {
         }
         path
     }
-
-    // ---- definitions
 
     fn constants(&mut self) {
         for [old, new] in matched(&self.base.consts, &self.new.consts, |one| (&*one.name, &*one.name)) {

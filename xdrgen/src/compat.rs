@@ -36,7 +36,7 @@ pub enum Verdict {
 pub struct Compat {
     /// The findings in the documents themselves. If a finding is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
-    /// Each breach of the rules, `X500` to `X514`, with its position in both protocols.
+    /// Each breach of the rules, `X500` to `X514`.
     pub breaches: Vec<Diagnostic>,
     /// The additions in source order.
     pub additions: Vec<Addition>,

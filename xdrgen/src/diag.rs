@@ -39,7 +39,6 @@ macro_rules! kinds {
                 }
             }
 
-            /// Returns a diagnostic of this kind at a position.
             pub(crate) fn at(self, span: $crate::source::Span) -> $crate::diag::Diagnostic {
                 let severity = match &self {
                     $(Self::$kind { .. } => $crate::diag::Severity::$severity,)*
@@ -284,7 +283,6 @@ pub struct Text {
     pub help: Option<String>,
 }
 
-/// Returns a text with only a message.
 fn text(message: impl Into<String>) -> Text {
     let primary = Label { span: Span::default(), text: String::new() };
     Text { message: message.into(), primary, related: Vec::new(), help: None }
@@ -306,7 +304,6 @@ impl Text {
         self
     }
 
-    /// Suggests a similar name, if any.
     fn like(mut self, near: &Option<String>) -> Self {
         self.help = near.as_ref().map(|near| format!("a similar name exists: `{near}`"));
         self
@@ -347,7 +344,6 @@ impl Diagnostic {
         self
     }
 
-    /// Turns an error into a warning if `weaken` is true.
     #[must_use]
     pub(crate) fn weakened_if(self, weaken: bool) -> Self {
         if weaken { Diagnostic { severity: Severity::Warning, ..self } } else { self }
@@ -476,7 +472,6 @@ impl Found {
         Mark { kept: self.kept.len(), more: self.more, all: self.all }
     }
 
-    /// Drops the findings since a mark.
     pub(crate) fn roll_back(&mut self, mark: Mark) {
         self.kept.truncate(mark.kept);
         (self.more, self.all) = (mark.more, mark.all);

@@ -1,8 +1,8 @@
 //! Lists the changes between two versions of a protocol by definition, and states whether each change affects
 //! the encoding.
 //!
-//! Types and constants are matched by name, programs and their parts by number and then by name. The
-//! remaining types are matched by layout and count as renamed. A change of a type is listed at its
+//! Types and constants are matched by name, and programs and their parts by number, then by name. A removed
+//! type and a new type with the same layout usually count as renamed. A change of a type is listed at its
 //! definition, not at each use.
 
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub struct Change {
     /// The kind: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`,
     /// `discriminant`, `program`, `version` or `procedure`.
     pub what: &'static str,
-    /// The name; for a part, the names of its definition and of the parts that contain it, joined by dots.
+    /// The name. For a part, the path from its definition, joined by dots, such as `e.B`.
     pub name: String,
     /// The old text; `None` if the item was added.
     pub old: Option<Side>,

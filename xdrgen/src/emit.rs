@@ -66,7 +66,8 @@ impl Emitter<'_> {
         self.module.data == Data::Borrowed
     }
 
-    /// Returns the name of a type of the runtime or of `alloc`, without arguments; `None` for other types.
+    /// Returns the name, without generic arguments, of a type of the runtime or of `alloc`; `None` for other
+    /// types.
     fn imported(&self, ty: &Type) -> Option<&'static str> {
         let [owned, borrowed] = match ty {
             Type::Scalar(scalar) => return scalar_type(*scalar).err(),

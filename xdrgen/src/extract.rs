@@ -1,4 +1,4 @@
-//! Extracts the XDR of a document and maps every byte of the XDR to its position in the document.
+//! Extracts the XDR of a document and maps the XDR to positions in the document.
 //!
 //! Documents have three forms. A *marked* document has `///` before each line of XDR. An *indented*
 //! document, such as an older RFC, has its definitions between paragraphs of prose; a scanner keeps the
@@ -57,9 +57,9 @@ pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 pub struct Extract {
     /// The form of the document.
     pub form: Form,
-    /// True if the document counts as a published RFC: it has the line `Request for Comments:` or, in the
-    /// form `Indented`, page footers. A published RFC cannot be corrected, so most mistakes in it are only
-    /// warnings.
+    /// True if the document counts as a published RFC: a line begins with `Request for Comments:` and a
+    /// number, or a document in the form `Indented` has page footers. A published RFC cannot be corrected,
+    /// so most mistakes in it are only warnings.
     pub published: bool,
     /// The XDR text, without marks, page breaks and prose.
     pub text: String,
@@ -102,8 +102,6 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
     Extract { published, ..extract }
 }
 
-/// Returns the form: plain for `.x` and `.xdr` files, otherwise marked if a line has `///`. Any other
-/// document is indented if it is a `.txt` or `.md` file or looks like an RFC, and plain otherwise.
 fn form(source: &Source, lines: &[lines::Line]) -> Form {
     let document = source.text();
     let extension = source.name().extension().and_then(|extension| extension.to_str()).unwrap_or("");
@@ -188,7 +186,6 @@ fn plain(id: SourceId, document: &str) -> Extract {
     builder.finish(Form::Plain, Vec::new(), Vec::new())
 }
 
-/// Assembles an extracted text and its map.
 struct Builder<'a> {
     document: &'a str,
     text: String,

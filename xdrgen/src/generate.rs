@@ -41,8 +41,8 @@ pub struct Summary {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths below an output directory, and their contents. Empty if there is an error. With
-    /// `keep_going`, empty only if omitting definitions cannot avoid the error, as for an invalid option.
+    /// The files: their paths below an output directory, and their contents. Empty if there is an error,
+    /// except that `keep_going` tolerates the errors of omitted definitions.
     pub files: Vec<(PathBuf, String)>,
     /// The numbers of documents and definitions.
     pub summary: Summary,
@@ -248,7 +248,7 @@ fn analyzed(
     (module, Generated { files: Vec::new(), summary, diagnostics: found, more, is_complete }, documents)
 }
 
-/// Checks that the paths in the options are valid Rust paths, since they become part of the code.
+/// Rejects invalid paths in the options, since they become part of the code.
 fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     let derives = options.derives.iter().filter(|derive| emit::Known::named(derive).is_none());
     let paths = options.externs.values().chain(std::iter::once(&options.runtime)).chain(derives);

@@ -18,7 +18,6 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Creates a graph of the uses that `uses` adds for each type.
     pub(crate) fn new<T>(types: &[T], uses: impl Fn(TypeId, &T, &mut Vec<TypeId>)) -> Self {
         let count = types.len();
         let mut graph = Graph {

@@ -231,7 +231,6 @@ impl Hir {
         self.types.iter().enumerate().map(|(index, ty)| (TypeId(index), ty))
     }
 
-    /// Returns the members of an enum; an empty slice for other types.
     pub(crate) fn members(&self, id: TypeId) -> &[Member] {
         match self.get(id).map(|ty| &ty.body) {
             Some(Body::Enum(members)) => members,

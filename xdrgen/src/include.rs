@@ -67,14 +67,12 @@ pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> 
 
 #[derive(Default)]
 struct Reader {
-    /// The documents by file identity.
     known: HashMap<PathBuf, SourceId>,
     files: usize,
     bytes: u64,
 }
 
 impl Reader {
-    /// Returns the document in a file, and adds the document if it is new.
     fn file(&mut self, name: &str, path: &Path, sources: &mut Sources) -> Result<SourceId, Refused> {
         if name.is_empty() {
             return Err(Refused::Unnamed);
@@ -92,7 +90,6 @@ impl Reader {
         Ok(id)
     }
 
-    /// Reads a regular file within the limits.
     fn read(&mut self, path: &Path) -> Result<String, Refused> {
         let unread = |error: io::Error| match error.kind() {
             // A file with an invalid name cannot exist.
@@ -126,7 +123,6 @@ impl Reader {
     }
 }
 
-/// Returns the identity of a file: its canonical path, or its normalized path if the file does not exist.
 fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| normal(path))
 }

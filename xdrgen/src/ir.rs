@@ -24,7 +24,6 @@ impl Module {
         self.types.get(id.0)
     }
 
-    /// Returns the members of an enum; an empty slice for other types.
     pub(crate) fn members(&self, id: TypeId) -> &[Member] {
         match self.get(id).map(|ty| &ty.body) {
             Some(Body::Enum(members)) => members,
@@ -95,11 +94,9 @@ pub struct Derives {
 
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Another name for a type.
     Alias(Type),
     /// A struct with one unnamed field: a typedef, argument or result that needs an attribute on a field.
     Newtype(Field),
-    /// A C-like enum.
     Enum(Vec<Member>),
     Struct(Vec<Field>),
     /// A tuple struct: several unnamed arguments of a procedure.
@@ -296,7 +293,6 @@ impl Body {
         fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
     }
 
-    /// Returns the types that the body directly contains.
     pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
         let first = match self {
             Body::Alias(ty) => Some(ty),
@@ -316,7 +312,6 @@ impl Type {
         }
     }
 
-    /// Returns the type in an array, an option or a box; `None` for other types.
     pub(crate) fn inner(&self) -> Option<&Type> {
         match self {
             Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => Some(of),

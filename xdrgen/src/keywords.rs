@@ -37,8 +37,8 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Splits an identifier or a keyword from the start of a text: returns the rest and the word. As in
-/// rpcgen files, the word may begin with an underscore.
+/// Returns the rest of the text and the identifier or keyword at its start. As in rpcgen files, the word may
+/// begin with an underscore.
 pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
     // Most tokens are words, so this function operates on bytes for speed.
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
@@ -90,7 +90,6 @@ pub(crate) fn begins_definition(line: &str) -> bool {
     }
 }
 
-/// Returns the keyword of a definition that a misspelled word probably stands for, if any.
 pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     let mut keywords = DEFINITIONS.iter().copied();
     if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
@@ -114,7 +113,7 @@ pub(crate) fn differs_by_one_letter(word: &[u8], keyword: &[u8]) -> bool {
     }
 }
 
-/// Returns the part of a preprocessor line that precedes the first comment. A `//` in a string also counts.
+/// A `//` or `/*` in a string also counts as a comment.
 pub(crate) fn before_comment(line: &str) -> &str {
     let end = [line.find("/*"), line.find("//")].into_iter().flatten().min();
     end.and_then(|end| line.get(..end)).unwrap_or(line)

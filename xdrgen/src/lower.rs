@@ -190,8 +190,6 @@ impl<'a, 'f> Lower<'a, 'f> {
         Bound { value: bound.value, constant }
     }
 
-    // ---- unions
-
     fn union(&mut self, union: hir::Union, selector: Option<Choice>) -> Body {
         let hir::Union { discriminant_name, discriminant, arms, .. } = union;
         let selector = match selector {
@@ -253,8 +251,6 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
     }
 
-    // ---- programs
-
     fn program(&mut self, program: hir::Program) -> Program {
         let hir::Program { name, number, versions, docs, .. } = program;
         let versions = versions.into_iter().map(|version| self.version(&name, version)).collect();
@@ -287,7 +283,6 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 }
 
-/// The meaning of a discriminant.
 enum Choice {
     /// The union is optional data: the discriminant states whether the data is present.
     Option,
@@ -304,7 +299,7 @@ fn selector(hir: &Hir, body: &hir::Body) -> Option<Choice> {
     hir.selector(&union.discriminant).map(Choice::Arm)
 }
 
-/// Converts a bound of a reply: replaces document names of fields with their Rust names.
+/// Replaces the document names of fields with their Rust names.
 fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
     let fields = sum.fields.into_iter().map(|(path, wide)| {
         let mut ty = arguments;

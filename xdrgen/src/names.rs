@@ -147,7 +147,6 @@ fn push_lower(c: char, out: &mut String) {
     }
 }
 
-/// Converts the words of a name with `change` and joins them with underscores.
 fn joined(name: &str, change: fn(&str, &mut String)) -> String {
     let mut joined = String::with_capacity(name.len() + 4);
     words(name, |word| {
@@ -190,7 +189,6 @@ const KEYWORDS: [&[&str]; 9] = [
     &["abstract", "continue", "override"],
 ];
 
-/// Returns true if a name is a valid Rust identifier, possibly raw.
 pub(crate) fn is_ident(name: &str) -> bool {
     let word = name.strip_prefix("r#").unwrap_or(name);
     if word == "_" || word.starts_with(char::is_numeric) || end_of_word(word) != word.len() || word.is_empty()
@@ -211,7 +209,6 @@ pub(crate) fn is_path(text: &str) -> bool {
     path(text).is_some_and(|rest| rest.trim().is_empty())
 }
 
-/// Returns the length of the letters, digits and underscores at the start of a text.
 fn end_of_word(text: &str) -> usize {
     text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
 }
@@ -272,7 +269,6 @@ fn argument(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns the text after a bracketed group.
 fn bracketed(text: &str) -> Option<&str> {
     let close = match text.chars().next()? {
         '(' => ')',

@@ -1,8 +1,8 @@
 //! Namespaces (xdrpp, goxdr): `namespace a { ... }` and names such as `a::b`.
 //!
 //! A name is looked up in the namespace that uses it, then in the enclosing namespaces. After this stage, a
-//! definition's name begins with its namespace (`a::b`). No plain name contains `::`, so a name is never
-//! found in an unrelated namespace.
+//! definition's name begins with its namespace (`a::b`). A plain name contains no `::`, so it never matches a
+//! qualified name.
 
 use crate::ast::{
     Declaration, Definition, DefinitionKind, EnumBody, Identifier, Multiplicity, Namespace, Specification,
@@ -42,7 +42,6 @@ pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     }
 }
 
-/// Collects the names that a document defines, or qualifies all of its names.
 fn each(document: &mut Specification, names: &mut HashSet<String>, defines: bool) {
     let Specification { definitions, namespaces, .. } = document;
     for definition in definitions {

@@ -1,5 +1,5 @@
-//! Resolution: converts syntax trees to the protocol. Resolves names across documents, evaluates
-//! constants, and decides which parts of a published document to omit. Reports all errors in one run.
+//! Resolution: converts syntax trees to the protocol. Resolves names across documents, evaluates constants,
+//! and decides which invalid definitions to omit.
 
 mod additions;
 mod c_lines;

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use crate::hash::{HashMap, HashSet};
 
-/// The name of a document that was read from standard input.
 pub(crate) const STDIN: &str = "<stdin>";
 
 /// Identifies a document or binding file of a run: its index in [`Sources`].
@@ -40,7 +39,7 @@ pub(crate) fn narrow(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
 
-/// A line and a column, both counted from 1. The column counts characters.
+/// A line and a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColumn {
     /// The line, counted from 1.

@@ -437,7 +437,6 @@ fn errors_are_data_and_their_text_quotes_the_line() {
     assert!(!folder.path().join("kv.rs").exists());
 }
 
-/// Asserts that a build script does not depend on the crates that only the command-line program needs.
 fn assert_no_command_line_crates(scratch: &Scratch) {
     let (success, tree) = scratch.cargo(&["tree", "--edges", "normal,build", "--prefix", "none"]);
     assert!(success && tree.lines().any(|line| line.starts_with("rpcrdma-xdrgen v")), "{tree}");

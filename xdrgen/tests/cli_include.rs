@@ -63,7 +63,6 @@ fn a_listed_document_replaces_an_included_file_elsewhere() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Runs `check a.x` with limits on time and memory.
 #[cfg(unix)]
 fn limited(folder: &Path) -> Output {
     let script = "ulimit -v 1000000; exec timeout 10 \"$0\" check a.x";

@@ -25,7 +25,7 @@ fn compare(base: &str, new: &str) -> (Sources, Compat) {
     (sources, compared)
 }
 
-/// Returns the codes and positions of the breaches: `CODE new.x:LINE:COLUMN base.x:LINE:COLUMN`.
+/// Returns the breaches, such as `X502 new.x:1:29 base.x:1:21`.
 fn breaches(base: &str, new: &str) -> Vec<String> {
     let (sources, compared) = compare(base, new);
     compared.breaches.iter().map(|breach| shown(&sources, breach)).collect()
@@ -42,7 +42,6 @@ fn shown(sources: &Sources, found: &Diagnostic) -> String {
     format!("{} {}", found.code(), places.collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the kind of each addition, and the name of the extended or added definition.
 fn additions(base: &str, new: &str) -> Vec<(Kind, String)> {
     let (_, compared) = compare(base, new);
     assert_eq!(compared.breaches, [], "{base}\n{new}");
@@ -354,8 +353,6 @@ fn equal_cycles_terminate() {
     let found = breaches(&cycle(96), &cycle(95).replace("struct n", "struct m").replace(" n", " m"));
     assert!(found.iter().all(|found| found.starts_with("X502")), "{found:?}");
 }
-
-// ---- several documents in one run
 
 const EXTENSION: &str = "\
 enum kind { ASK = 0, TELL = 1, PING = 2 };

@@ -75,7 +75,6 @@ impl Fixture {
         compiler(&arguments)
     }
 
-    /// Returns the first difference between the result and the expectations, if any.
     fn failure(&self, bless: bool) -> Option<String> {
         let json = self.run("json");
         let found = String::from_utf8(json.stderr).expect("JSON is UTF-8");
@@ -103,7 +102,6 @@ impl Fixture {
     }
 }
 
-/// Returns a finding as `CODE line:column`.
 fn place(found: &Value) -> String {
     let code = found["code"].as_str().unwrap_or("?");
     match found["spans"].get(0) {
@@ -171,7 +169,6 @@ fn each_code_has_a_page_and_a_fixture() {
     }
 }
 
-/// `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the pages.
 #[test]
 fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("DIAGNOSTICS.md");
@@ -187,7 +184,6 @@ fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
 const BEGIN: &str = "<!-- generated: diagnostics -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the table.
 #[test]
 fn the_guide_lists_each_code_with_its_title_and_severity() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diagnostics.md");
@@ -208,7 +204,6 @@ fn the_guide_lists_each_code_with_its_title_and_severity() {
     assert!(kept == new, "docs/diagnostics.md is outdated: run this test with XDRGEN_BLESS=1");
 }
 
-/// Returns the severities of the findings of a code, according to the snapshots of the code's fixtures.
 fn severities(code: &str) -> Vec<&'static str> {
     let snapshots = files().into_iter().filter(|file| file.starts_with(code) && file.ends_with(".stderr"));
     let snapshots: String =

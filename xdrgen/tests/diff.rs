@@ -152,8 +152,6 @@ fn additions_and_removals_are_listed_with_their_locations() {
     assert_eq!(place(&added.new), Some(("new.x".to_owned(), 2, union.to_owned())));
 }
 
-// ---- the program
-
 #[test]
 fn the_exit_status_reports_changes() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,8 +213,6 @@ fn json_output_has_one_object_per_change() {
     let summary = serde_json::json!({"kind": "summary", "changes": 1, "wire": 1, "not_compared": 0});
     assert_eq!(lines, [change, summary]);
 }
-
-// ---- published documents
 
 #[test]
 fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {

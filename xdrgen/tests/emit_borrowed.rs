@@ -30,7 +30,6 @@ fn emit(name: &str, sources: &Sources, data: Data) -> (String, Module) {
     (generated.files.into_iter().next().expect("one file").1, ir)
 }
 
-/// The check that the tests of all borrowed modules share.
 const LEND: &str = include_str!("borrowed/lend.rs");
 
 /// Returns a test that compares each type of a borrowed module with its owned counterpart.

@@ -113,7 +113,7 @@ fn published_documents() {
     }
 }
 
-/// Returns a document with every kind of definition. Each name contains `letters` extra characters.
+/// Returns a document with every kind of definition, in which most names have `letters` extra characters.
 fn with_names_of(letters: usize) -> String {
     let name = |what: &str| format!("{what}_{}", "abcdefghi_".repeat(9).get(..letters).unwrap_or_default());
     let (constant, bytes, list, kind) = (name("MOST"), name("bytes"), name("list"), name("kind"));

@@ -186,7 +186,6 @@ fn listed(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Tests of invalid encodings, for the document with all constructs and for the RFCs of NFS.
 const HOSTILE: &str = include_str!("samples/hostile.rs");
 const HOSTILE_NFS: &str = include_str!("samples/hostile_nfs.rs");
 

@@ -19,7 +19,6 @@ fn place(sources: &Sources, found: &Diagnostic) -> String {
     at.map_or_else(|| found.code().to_owned(), |at| format!("{} {}:{}", found.code(), at.line, at.column))
 }
 
-/// Asserts the places of all findings in a document, and that their texts contain the words.
 #[track_caller]
 fn finds(text: &str, places: &[&str], words: &[&str]) {
     found_in(&[("a.x", text)], places, words);
@@ -375,7 +374,6 @@ const PROSE: &str = "   The types are as follows.\n\n      struct good {\n      
     And one that needs it.\n\n      struct worse {\n         bad x;\n      };\n\n   \
     One with a slip of the pen.\n\n      struct near {\n         goood x;\n      };\n\n   It ends here.\n";
 
-/// Texts that mark a document as a published RFC.
 const RFC_MARKS: [&str; 2] =
     ["Request for Comments: 9999\n", "\n\nAuthor             Standards Track             [Page 1]\n"];
 

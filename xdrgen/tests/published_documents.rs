@@ -24,7 +24,6 @@ fn sources(documents: &[String]) -> Sources {
     sources
 }
 
-/// Returns findings as `CODE line:column`, and their text.
 fn places(sources: &Sources, found: &[rpcrdma_xdrgen::diag::Diagnostic]) -> (Vec<String>, String) {
     let place = |found: &rpcrdma_xdrgen::diag::Diagnostic| {
         let at = sources.get(found.span.source).expect("a document of the run").line_column(found.span.start);
@@ -206,8 +205,6 @@ fn keep_going_omits_invalid_definitions() {
     assert!(code.contains("pub struct B2") && code.contains("pub struct E") && code.contains("fn good"));
     assert!(!code.contains("pub struct B ") && !code.contains("fn bad"));
 }
-
-// ---- duplicate definitions in a published document
 
 const AGAIN: &str = "enum op { GET = 3, RECALL = 4, ILLEGAL = 10044 };\nstruct got { int x; };\n\
                      union res switch (unsigned resop) { case GET: got a; case RECALL: int b; };\n\

@@ -48,7 +48,6 @@ fn random(numbers: &mut Numbers) -> Vec<u8> {
     (0..SIZE / 8).flat_map(|_| numbers.next().to_le_bytes()).collect()
 }
 
-/// Returns pieces of documents in random order.
 fn cut_up(numbers: &mut Numbers) -> Vec<u8> {
     let documents = documents("txt");
     let mut text = Vec::new();
@@ -61,7 +60,6 @@ fn cut_up(numbers: &mut Numbers) -> Vec<u8> {
     text
 }
 
-/// Returns documents with up to 3,000 changed bytes.
 fn mutated(numbers: &mut Numbers) -> Vec<u8> {
     let documents = documents("x");
     let mut text = Vec::new();
@@ -85,7 +83,6 @@ fn one_line(_: &mut Numbers) -> Vec<u8> {
     (text + "};").into_bytes()
 }
 
-/// Returns an enum in which all members have the same name.
 fn one_member(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
 }
@@ -110,7 +107,6 @@ fn commas(_: &mut Numbers) -> Vec<u8> {
     "enum a{b,};".repeat(SIZE / 11).into_bytes()
 }
 
-/// Returns a struct in which all fields have the same name.
 fn one_field(_: &mut Numbers) -> Vec<u8> {
     format!("struct a{{{}}};", "int a;".repeat(SIZE / 6)).into_bytes()
 }
@@ -136,7 +132,6 @@ fn hidden_findings_are_counted() {
     }
 }
 
-/// A function that creates an input of about a megabyte.
 type Make = fn(&mut Numbers) -> Vec<u8>;
 
 /// Runs the program with a limit on its memory. A run that hangs is terminated after 300 seconds, with status

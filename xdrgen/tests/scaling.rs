@@ -11,7 +11,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, check, diag, generate, include};
 use shapes::{SHAPES, Shape};
 
-/// The number of parts of the smaller document. This number exceeds the limit of 100 similarity searches.
+/// The number of parts of the smaller document, above the limit on similarity searches.
 const SMALL: usize = 128;
 /// The ratio of sizes. Quadratic work would grow by the square of the ratio.
 const TIMES: usize = 8;
@@ -52,7 +52,6 @@ fn work_grows_with_the_document() {
     }
 }
 
-/// Returns the allocations for a document that includes `count` missing files.
 fn missing(count: usize) -> AllocationInfo {
     let includes: String = (0..count).map(|at| format!("#include \"f{at}.x\"\n")).collect();
     let mut sources = Sources::default();

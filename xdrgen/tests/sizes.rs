@@ -159,7 +159,6 @@ impl Random {
         (declaration, false)
     }
 
-    /// Returns a document of structs and unions that contain each other, and its binding.
     fn document(&mut self, count: u64) -> (String, String) {
         let (mut text, mut eligible) = (String::new(), Vec::new());
         for owner in 0..count {

@@ -15,7 +15,6 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// Returns a command that runs the binary as `cargo test` does.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);

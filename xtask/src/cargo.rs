@@ -27,7 +27,6 @@ pub(crate) fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), St
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
 }
 
-/// Lints all targets of the workspace.
 pub(crate) fn clippy(root: &Path, features: &[&str]) -> Result<(), String> {
     run(root, &[&["clippy", "--all-targets"], features, &["--", "-D", "warnings"]].concat())
 }
@@ -44,7 +43,6 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target: OsString| root.join(target))
 }
 
-/// Creates and returns the directory for files of the gate.
 pub(crate) fn scratch(root: &Path) -> Result<PathBuf, String> {
     let folder = target(root).join("ci");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

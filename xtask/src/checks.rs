@@ -126,7 +126,6 @@ fn layers(root: &Path) -> Result<(), String> {
     cargo::report(&found)
 }
 
-/// Returns the number of lines with a `cfg` of a feature.
 fn feature_gates(source: &Path) -> Result<usize, String> {
     let mut gates = 0;
     for file in files::below(source)? {

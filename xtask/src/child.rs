@@ -129,7 +129,7 @@ fn end(groups: &[Pid]) {
 
 fn kill(groups: &[Pid], signal: Signal) {
     for group in groups {
-        // The call fails only if no process of the group is left.
+        // Fails if no process of the group is left.
         let _ = kill_process_group(*group, signal);
     }
 }

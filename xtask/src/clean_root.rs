@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cargo;
+use crate::{cargo, tools};
 
 /// The home directory in the root. It contains only what the step creates.
 pub(crate) const HOME: &str = "/new-user";
@@ -59,7 +59,6 @@ while [ "$1" != -- ]; do mount --rbind "$1" "$root$1" || exit; shift; done
 [ ! -d "$root$hidden" ] || mount -t tmpfs none "$root$hidden" || exit
 shift; exec unshare --root="$root" -- "$@""#;
 
-/// Returns true if this process runs in the root.
 pub(crate) fn is_inside() -> bool {
     Path::new(XTASK).exists()
 }
@@ -108,7 +107,6 @@ fn unshare() -> Command {
     command
 }
 
-/// Returns a command that runs `program` in the root.
 fn enter(root: &Path, mounts: &[PathBuf], program: &[&str]) -> Result<Command, String> {
     let mut command = unshare();
     let cargo_home = cargo_home()?;
@@ -118,7 +116,6 @@ fn enter(root: &Path, mounts: &[PathBuf], program: &[&str]) -> Result<Command, S
     Ok(command)
 }
 
-/// Returns the directory of the Rust toolchain.
 fn rust() -> Result<PathBuf, String> {
     let cargo = env::var_os("CARGO").ok_or("run this as `cargo xtask`")?;
     let toolchain = Path::new(&cargo).ancestors().nth(2);
@@ -132,7 +129,6 @@ pub(crate) fn cargo_home() -> Result<PathBuf, String> {
     std::path::absolute(home).map_err(|error| error.to_string())
 }
 
-/// Returns the directories that are mounted in the root.
 fn mounts(workspace: &Path) -> Result<[PathBuf; 7], String> {
     let [dev, etc, proc] = ["/dev", "/etc", "/proc"].map(PathBuf::from);
     Ok([dev, etc, proc, rust()?, cargo_home()?, workspace.to_owned(), cargo::target(workspace)])
@@ -164,7 +160,6 @@ fn fill(root: &Path, mounts: &[PathBuf]) -> Result<(), String> {
     files.iter().try_for_each(|file| copy(root, file).map_err(|error| format!("{}: {error}", file.display())))
 }
 
-/// Returns the files of the linker and of the C runtime.
 fn linker() -> Result<Vec<PathBuf>, String> {
     let mut files: Vec<PathBuf> = PROGRAMS.iter().filter_map(|program| find(program)).collect();
     files.extend(path_from_cc("-print-prog-name", "collect2")?);
@@ -180,7 +175,7 @@ fn linker() -> Result<Vec<PathBuf>, String> {
 }
 
 fn find(program: &str) -> Option<PathBuf> {
-    SEARCH_PATH.iter().map(|directory| Path::new(directory).join(program)).find(|path| path.is_file())
+    tools::find(program, SEARCH_PATH.map(PathBuf::from))
 }
 
 /// Asks `cc` for the path of a file. Returns `None` if the compiler does not have the file.

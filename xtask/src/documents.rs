@@ -7,7 +7,6 @@ use xtask::files::{self, relative};
 
 use crate::cargo;
 
-/// Maximum numbers of lines of documents.
 const LENGTHS: &[(&str, usize)] = &[("README.md", 150), ("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 120)];
 
 /// Maximum number of characters in a table cell.
@@ -167,7 +166,6 @@ fn slug(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Returns the links of a document, except URLs.
 fn links(text: &str) -> impl Iterator<Item = Link<'_>> {
     let targets = |line| str::split(line, "](").skip(1).filter_map(|rest| rest.split(')').next());
     let all = prose(text).flat_map(move |(number, line)| targets(line).map(move |target| (number, target)));

@@ -97,7 +97,6 @@ fn errata(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Appends a run of a long job to the ledger and updates `docs/interop.md`.
 pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Result<(), String> {
     ledger::record(root, job, passed, took)?;
     interop(root)
@@ -163,7 +162,6 @@ fn put(root: &Path, name: &str, part: &str, content: &str) -> Result<(), String>
     fs::write(root.join(name), text).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Returns the text with new content between the lines that mark the part.
 fn replace(text: &str, part: &str, content: &str) -> Result<String, String> {
     let begin = format!("<!-- generated: {part} -->\n");
     let end = "<!-- end -->\n";

@@ -48,7 +48,7 @@ fn names() -> Vec<&'static str> {
     CHECKS.iter().chain(STEPS).map(|step| step.name).collect()
 }
 
-/// Runs the steps and prints their outcomes. The last line has the total numbers of tests by outcome.
+/// Runs the steps and prints their outcomes.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
     check_space(root)?;
@@ -97,7 +97,6 @@ impl<'a> Gate<'a> {
         Gate { root, began: Instant::now(), report: Report::default() }
     }
 
-    /// Runs a step within the time left until the deadline.
     fn step(&mut self, name: &str, limit: Duration) -> Result<Outcome, String> {
         let left = DEADLINE.saturating_sub(self.began.elapsed());
         if left.is_zero() {
@@ -108,7 +107,6 @@ impl<'a> Gate<'a> {
         self.limited(name, limit.min(left)).map(|(outcome, _)| outcome)
     }
 
-    /// Runs a step or a long job with a time limit. Returns the outcome and the duration.
     pub(crate) fn limited(&mut self, name: &str, limit: Duration) -> Result<(Outcome, Duration), String> {
         print(&format!("\n==> {name}"));
         let records = scratch(self.root)?.join(format!("not-run-{name}"));

@@ -74,7 +74,6 @@ fn wire(name: &str) -> Options {
     options
 }
 
-/// The list of the runtime's generated modules.
 const WIRE_MODULES: &str = "\
 //! The output of rpcrdma-xdrgen for `specs/`. Do not edit: regenerate with `cargo xtask generate`.
 
@@ -93,7 +92,6 @@ pub mod rpcsec_gss;
 
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// The README of a generated crate.
 const README: &str = "\
 # @NAME@
 
@@ -261,7 +259,6 @@ pub fn check(root: &Path) -> Result<(), String> {
     Err(format!("generated files are out of date: run `{COMMAND}`\n  {}", found.join("\n  ")))
 }
 
-/// Describes the first different line, or reports that only line endings differ.
 fn difference(old: &str, new: &str) -> String {
     let mut old_lines = old.lines();
     let mut new_lines = new.lines();

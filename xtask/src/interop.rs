@@ -14,7 +14,6 @@ use crate::shell::Shell;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
-    /// Parts of the names of the tests to run and to skip.
     pub(crate) filters: Filters<'static>,
     /// True to run the tests at full length.
     pub(crate) long: bool,
@@ -201,7 +200,6 @@ fn commands_below(text: &str, section: &str) -> Result<Vec<String>, String> {
     if commands.is_empty() { Err(format!("README.md: no commands below `{section}`")) } else { Ok(commands) }
 }
 
-/// Terminates the guest when this value is dropped.
 struct Guest<'a>(&'a Path);
 
 impl Drop for Guest<'_> {

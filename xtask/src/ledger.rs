@@ -11,9 +11,7 @@ use std::time::Duration;
 use crate::child::print;
 
 const FILE: &str = "docs/ledger.tsv";
-/// The document with the matrix of long jobs.
 pub(crate) const INTEROP: &str = "docs/interop.md";
-/// The document with the results of benchmarks.
 pub(crate) const BENCHMARKS: &str = "docs/benchmarks.md";
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
@@ -121,7 +119,6 @@ impl Ledger {
     }
 }
 
-/// Appends a run that has just ended to the ledger, and prints the entry.
 pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Result<(), String> {
     let entry = Entry::now(root, job, passed, took)?;
     append(root, &entry)?;

@@ -29,8 +29,7 @@ pub(crate) struct Arguments {
 /// the original pointers.
 const FLAGS: &str = "-Zmiri-strict-provenance";
 
-/// Modules whose tests take about half of the run time. Miri uses one core, so both halves run at the same
-/// time.
+/// Modules whose tests take about half of the run time. Miri uses one core, so both halves run at once.
 const FIRST_HALF: &[&str] =
     &["tests::closing::", "tests::connecting::", "tests::failures::", "tests::pacing::"];
 

@@ -44,7 +44,7 @@ const GENERATED_IN: [&str; 3] =
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
-/// The number of parts of the generated mutations. Each part takes about half an hour.
+/// The number of parts of the generated mutations.
 const PARTS: usize = 240;
 /// Enables incremental compilation, which `.ci/run` disables: each mutation changes one crate only slightly.
 const INCREMENTAL: [(&str, &str); 1] = [("CARGO_INCREMENTAL", "1")];
@@ -100,7 +100,6 @@ enum Run {
     DoesNotCompile,
 }
 
-/// Tries the listed mutations, the generated mutations, or both, depending on the arguments.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     child::kill_on_signals()?;
     let list = List::read(root)?;
@@ -192,7 +191,6 @@ impl Mutation {
         }
     }
 
-    /// Returns true if `cargo test` with the mutation's arguments runs a test that names the rule.
     fn selects_a_test_of(&self, rule: &str, trace: &Trace) -> bool {
         self.tests_of(rule, trace).next().is_some()
     }
@@ -232,7 +230,6 @@ fn selects(arguments: &str, claim: &Claim) -> bool {
     filter.iter().all(|word| path.contains(word))
 }
 
-/// Returns true if a name that libtest prints, such as `module::test`, is that of the function.
 fn is_function(name: &str, function: &str) -> bool {
     name.rsplit("::").next() == Some(function)
 }
@@ -337,7 +334,6 @@ impl Scratch {
         fs::set_permissions(&to, permissions).map_err(failed)
     }
 
-    /// Makes one mutation, runs its tests, and restores the file.
     fn try_one(&self, mutation: &Mutation) -> Result<Run, String> {
         let path = self.tree.join(&mutation.file);
         let text = mutation.applied(&self.root)?;
@@ -402,7 +398,6 @@ impl Generated {
         self.unviable += &other.unviable;
     }
 
-    /// Returns a line for each layer in `GENERATED_IN`, with the number of its mutations by outcome.
     fn by_layer(&self) -> Vec<String> {
         let line = |pattern: &&str| {
             let folder = pattern.trim_end_matches("**");
@@ -476,7 +471,6 @@ fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> 
     }
 }
 
-/// Returns a regular expression that matches exactly this text.
 fn exactly(text: &str) -> String {
     let is_special = |c: char| r"\.+*?()|[]{}^$".contains(c);
     let escaped = text.chars().flat_map(|c| is_special(c).then_some('\\').into_iter().chain([c]));

@@ -48,10 +48,8 @@ const FEATURES: [Optional; 3] = [
     },
 ];
 
-/// The features for Kerberos, in cargo's form.
 pub(crate) const KRB5_FEATURES: &str = "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5";
 
-/// Lints and documents the workspace with the features.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let features = joined(&available("optional"));
     cargo::clippy(root, &["--features", &features])?;

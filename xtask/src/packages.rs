@@ -15,7 +15,6 @@ use crate::cargo;
 /// The package for RDMA devices, the only package with unsafe code.
 pub(crate) const VERBS: &str = "rpcrdma-verbs";
 
-/// The files that every package must have.
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// The directories of a crate that its package must not contain.
 const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
@@ -106,7 +105,6 @@ struct Lints {
     rust: BTreeMap<String, toml::Value>,
 }
 
-/// Checks the metadata and the files of every published package, then builds the packages.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let guards = guards(root)?;
     let (published, others): (Vec<_>, Vec<_>) =
@@ -223,7 +221,6 @@ fn files(root: &Path, package: &str) -> Result<BTreeSet<String>, String> {
     Ok(text.lines().map(|line| line.replace('\\', "/")).collect())
 }
 
-/// Returns a message for each missing or forbidden file of a package.
 fn wrong_files(files: &BTreeSet<String>, is_guarded: bool) -> Vec<String> {
     let missing = REQUIRED.iter().filter(|name| !files.contains(**name));
     let is_forbidden = |file: &&String| {

@@ -81,7 +81,6 @@ fn statements(text: &str) -> Vec<(usize, String)> {
     statements
 }
 
-/// Returns the tests and steps in the code spans of a text.
 fn references(text: &str) -> impl Iterator<Item = Reference<'_>> {
     let mut spans = text.split('`');
     iter::from_fn(move || {

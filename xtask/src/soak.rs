@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     Ok(gate.finish())
 }
 
-/// Prints the jobs with their latest runs, oldest first. Jobs that never ran precede all other jobs.
+/// Prints the jobs with their latest runs, oldest first.
 pub(crate) fn list(root: &Path) -> Result<(), String> {
     let ledger = Ledger::read(root)?;
     print(&format!("{:15} {:20}  {:13} outcome  minutes", "job", "latest run", "revision"));

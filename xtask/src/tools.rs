@@ -67,10 +67,12 @@ impl Tool {
     }
 }
 
-/// Finds a program on the search path.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
+    find(program, env::split_paths(&env::var_os("PATH").unwrap_or_default()))
+}
+
+pub(crate) fn find(program: &str, directories: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    directories.into_iter().map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
 pub(crate) fn succeed(command: &mut Command, failure: &str) -> Result<(), String> {

@@ -35,7 +35,6 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs rpcgen and the C compiler on one document, then the resulting program.
 fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     let path = root.join(format!("specs/{name}.txt"));
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -47,7 +47,6 @@ struct Mistake {
     errors: Option<usize>,
 }
 
-/// Mistakes in the package of the guide.
 const MISTAKES: &[Mistake] = &[
     Mistake {
         file: "specs/kv.txt",
@@ -87,7 +86,6 @@ const MISTAKES: &[Mistake] = &[
     },
 ];
 
-/// A mistake in the package that uses an emitted crate.
 const MISSING_FEATURE: Mistake = Mistake {
     file: "Cargo.toml",
     right: "\"kv-protocol\", features = [\"serde\"]",
@@ -105,7 +103,6 @@ const LONG_VALUES: [[&str; 3]; 4] = [
     ["src/bin/tcp.rs", "b\"answer\".to_vec()", "b\"answer\".repeat(2_000_000)"],
 ];
 
-/// Follows README and the guides in a clean root.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     if !clean_root::is_inside() {
         return clean_root::run(root, "walk");
@@ -123,7 +120,6 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     cargo::report(&found)
 }
 
-/// Returns the complete environment of a command.
 fn environment(root: &Path) -> Result<[(&'static str, PathBuf); 5], String> {
     Ok([
         ("PATH", clean_root::search_path()?),
@@ -311,7 +307,6 @@ fn check_quick_starts(readme: &str, front_page: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the first code block in `guide` that contains `mark`.
 fn block<'g>(guide: &'g str, mark: &str) -> Result<&'g str, String> {
     let blocks = guide.split("```").skip(1).step_by(2);
     let found = blocks

@@ -19,7 +19,6 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Prints the kind, the name, the duration in microseconds and the attributes of each span.
 #[derive(Debug)]
 struct Printer;
 
@@ -38,7 +37,6 @@ impl SpanExporter for Printer {
     }
 }
 
-/// Grants all requested limits.
 struct Generous;
 
 impl vers1::Handler for Generous {

@@ -28,7 +28,7 @@ impl Remote {
         }
     }
 
-    /// Returns a newly created file. Calls LOOKUP if the reply has no handle or no attributes.
+    /// Calls LOOKUP if the reply has no handle or no attributes.
     pub(super) async fn made(
         &self,
         above: &RemoteFile,

@@ -9,7 +9,7 @@ use super::{ClientError, Remote, RemoteFile, below};
 
 /// Maximum size of a READDIRPLUS reply, in bytes. Over RDMA, a long reply uses a Reply chunk.
 const REPLY: u32 = 128 << 10;
-/// Maximum memory for listings, in bytes: about a million entries.
+/// Maximum memory for listings, in bytes.
 pub(super) const HELD_MAX: usize = 256 << 20;
 
 /// One entry of a directory.
@@ -95,8 +95,8 @@ impl Remote {
         }
     }
 
-    /// Converts an entry. Requests a link's target, and a handle or attributes that the server omitted.
-    /// Returns `None` for `.` and `..`, and if the file was removed meanwhile.
+    /// Requests a link's target, and a handle or attributes that the server omitted. Returns `None` for `.`
+    /// and `..`, and if the file was removed meanwhile.
     async fn item(
         &self,
         dir: &RemoteFile,
@@ -122,7 +122,6 @@ impl Remote {
     }
 }
 
-/// Returns `None` if the server reports that the file does not exist, and passes on any other error.
 pub(super) fn ok_if_present<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match found {
         Err(error) if error.is_missing() => Ok(None),

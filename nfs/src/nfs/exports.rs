@@ -81,7 +81,6 @@ impl<E: Export> Exports<E> {
         owner.map(|(_, handler)| handler.clone()).ok_or(Reject::SystemError)
     }
 
-    /// Returns true if two files are in different exports.
     fn are_apart(&self, one: &FileHandle, other: &FileHandle) -> bool {
         let served = self.served();
         let owner = |file| served.iter().position(|(_, handler)| handler.export.owns(file));

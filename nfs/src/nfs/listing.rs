@@ -14,7 +14,6 @@ const ENTRY: u64 = 24;
 /// The length of optional attributes, in bytes: absent and present.
 const ATTRIBUTES: [u64; 2] = [4, 88];
 
-/// Counts the bytes of entries in a reply, and detects when the reply is full.
 #[derive(Debug)]
 pub(super) struct Room {
     /// The remaining bytes of the reply.
@@ -35,8 +34,8 @@ impl Room {
         if self.entries == 0 && !end.eof { Err(NfsError::TooSmall) } else { Ok(end) }
     }
 
-    /// Reserves room for an entry. Returns false if the room is insufficient. The first entry may exceed the
-    /// limit on `names`: otherwise a client with a small limit could never proceed.
+    /// Returns false if the room is insufficient. The first entry may exceed the limit on `names`: otherwise
+    /// a client with a small limit could never proceed.
     fn take(&mut self, names: u64, more: u64) -> bool {
         let fits = names.saturating_add(more) <= self.max && (names <= self.names || self.entries == 0);
         if fits {

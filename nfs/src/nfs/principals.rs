@@ -46,7 +46,6 @@ impl Principals {
         found.as_ref().and_then(|(_, user)| user.clone())
     }
 
-    /// Returns the running or cached lookup of a name, or starts a lookup.
     fn lookup(&self, name: &Bytes) -> Lookup {
         let mut kept = self.kept();
         if let Some(lookup) = kept.get(name) {

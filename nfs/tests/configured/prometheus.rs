@@ -60,7 +60,7 @@ fn without_bound<'t>(labels: &Labels<'t>) -> Labels<'t> {
     labels.iter().map(|(name, value)| (*name, *value)).filter(|(name, _)| *name != "le").collect()
 }
 
-/// Adds a sample to its histogram. Returns false if the sample is invalid, or if a sum or count occurs twice.
+/// Returns false if the sample is invalid, or if a sum or count occurs twice.
 fn record(histogram: &mut Histogram, suffix: &str, bound: Option<&str>, value: f64) -> bool {
     match (suffix, bound.map(str::parse)) {
         ("_bucket", Some(Ok(bound))) => {
@@ -73,8 +73,6 @@ fn record(histogram: &mut Histogram, suffix: &str, bound: Option<&str>, value: f
     }
 }
 
-/// Returns true if bounds increase, counts do not decrease, the last bucket counts all values, and the
-/// histogram has a sum.
 fn agrees(histogram: &Histogram) -> bool {
     let Histogram { buckets, sum, count } = histogram;
     let increases = buckets.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);

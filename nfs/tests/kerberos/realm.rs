@@ -82,7 +82,6 @@ impl Drop for Realm {
     }
 }
 
-/// Requests a ticket with this lifetime, using this `kinit` in the environment of a realm.
 pub(crate) fn ticket(kinit: &mut Command, principal: &str, lifetime: &str) {
     feed(kinit.args(["-l", lifetime, principal]), &format!("{PASSWORD}\n"));
 }
@@ -98,7 +97,6 @@ fn command(folder: &Path, program: &Path) -> Command {
     command
 }
 
-/// Runs a command with this input and waits for its exit.
 fn feed(command: &mut Command, input: &str) {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

@@ -26,11 +26,9 @@ const LIBRARIES: &[(&str, &str)] = &[
 /// The programs and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3", "python3")];
 
-/// The libraries and programs that rpcrdma-krb5 needs.
 const KRB5_LIBRARIES: &[(&str, &str)] = &[("mit-krb5-gssapi", "libkrb5-dev")];
 const KRB5_PROGRAMS: &[(&str, &str)] = &[("cc", "gcc")];
 
-/// The usual directories of libclang.
 const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
 
 /// Returns the missing Debian packages among those that rpcrdma-verbs needs.
@@ -68,11 +66,8 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     silent.status().is_ok_and(|status| status.success())
 }
 
-/// Searches for libclang in approximately the same places as bindgen: `LIBCLANG_PATH`, the directory that
-/// `llvm-config` prints, and the usual directories. Also searches up to three levels of those subdirectories
-/// of the usual directories whose names start with `llvm`, `lib`, `x86_64` or `aarch64`.
-///
-/// If `LIBCLANG_PATH` is set, it is not checked, because bindgen reports a wrong path itself.
+/// Searches for libclang in approximately the same places as bindgen. If `LIBCLANG_PATH` is set, it is not
+/// checked, because bindgen reports a wrong path itself.
 fn has_libclang() -> bool {
     if env::var_os("LIBCLANG_PATH").is_some() {
         return true;

@@ -8,8 +8,7 @@ use super::program::CallContext;
 use super::rpc::gss::GssCaller;
 
 /// The owner of a server's resources: connections, memory, blocking work, cached replies, and calls that may
-/// have ended a connection. Owners share these resources fairly, except for the last: above the limit, the
-/// oldest of these calls are dropped, regardless of their owner.
+/// have ended a connection. Owners share most of these resources fairly.
 ///
 /// The owner is the peer's IPv4 address, or the 64-bit prefix of its IPv6 address, since one host can use
 /// every address of its prefix. The owner of an RPCSEC_GSS call is its authenticated caller, at any address.

@@ -33,8 +33,7 @@ pub trait Program: 'static {
     /// The program's name in its document, or the version's name if the implementation gives none.
     const PROGRAM_NAME: &'static str = Self::NAME;
     /// The number and name of each procedure, in the document's order. Calls to other procedures do not
-    /// compile. The list is checked only where a procedure is called, so code that only serves
-    /// the program does not check the list.
+    /// compile.
     const PROCEDURES: &'static [(u32, &'static str)];
 }
 
@@ -57,7 +56,7 @@ pub trait Binding: Program {
 
 /// A program version that is called only in the backward direction, by the server (RFC 8167). Its messages
 /// have no chunks, so none of their items are eligible: `#[xdr(backward)]` on a message type enforces this
-/// rule. Such a version cannot also be a [`Binding`], so the connecting client cannot call it.
+/// rule. Such a version cannot also be a [`Binding`], so the connecting client cannot call it over RDMA.
 ///
 /// An implementation also needs [`Directed`], which fixes the direction:
 ///
@@ -135,7 +134,7 @@ pub trait Procedure: 'static {
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res>();
     /// Whether a result may contain more eligible items than the number of Write chunks that its call offers
     /// (at most 16). The remaining items stay in the stream of the reply. If false, calls over RPC-over-RDMA
-    /// with such a result type do not compile.
+    /// compile only if [`MAX_REPLY`](Procedure::MAX_REPLY) allows at most 16 items.
     const EXCESS_ITEMS: bool = false;
 
     /// Returns the maximum size of the reply to these arguments. The default is
@@ -281,10 +280,10 @@ pub trait Service: Send + Sync + 'static {
         true
     }
 
-    /// Returns the maximum length of the arguments of any procedure, in bytes. A server accepts calls of this
-    /// length, up to half of its memory budget, even if they exceed the default limits of its transports. A
-    /// client over TCP accepts backward calls of this length, up to 24 MiB. The default is 0: only the
-    /// default limits apply.
+    /// Returns the maximum length of the arguments of any procedure, in bytes. A server accepts arguments of
+    /// this length, up to half of its memory budget, even if they exceed the default limits of its
+    /// transports. A client over TCP does the same for backward calls, with the default budget. The default
+    /// is 0: only the default limits apply.
     fn max_args(&self) -> u64 {
         0
     }

@@ -120,15 +120,20 @@ enum State<R> {
     Idle,
     /// A connection is needed. [`SessionEvent::Connect`] is pending.
     Requested,
-    /// The owner is connecting.
     Connecting,
     /// A connection is needed. [`SessionEvent::Connect`] follows at the time `until`.
-    BackingOff { until: Time },
+    BackingOff {
+        until: Time,
+    },
     /// Connected. `idle_since` is the time since which the session has had no unanswered calls. `answered` is
     /// true if the peer answered a call on this connection. `lost` is true if the connection ended, or is
     /// closing, without a reply to some calls.
-    Up { requester: R, idle_since: Option<Time>, answered: bool, lost: bool },
-    /// The session ended.
+    Up {
+        requester: R,
+        idle_since: Option<Time>,
+        answered: bool,
+        lost: bool,
+    },
     Ended,
 }
 

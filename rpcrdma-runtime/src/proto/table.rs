@@ -71,12 +71,10 @@ impl<T> Table<T> {
         removed.map(|(_, value)| value)
     }
 
-    /// Returns all entries, in arbitrary order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().flatten().map(|(number, value)| (*number, value))
     }
 
-    /// Removes and returns all entries, in arbitrary order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, T)> {
         self.len = 0;
         mem::take(&mut self.slots).into_iter().flatten()
@@ -91,7 +89,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Puts an entry in its slot or in the next free slot. A free slot must exist.
+    /// A free slot must exist.
     fn place(&mut self, number: u32, value: T) {
         let mut at = self.home(number);
         while matches!(self.slots.get(at), Some(Some(_))) {
@@ -121,7 +119,6 @@ impl<T> Table<T> {
         at.wrapping_add(1) & self.slots.len().wrapping_sub(1)
     }
 
-    /// Returns the number of steps from one slot to another.
     fn distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & self.slots.len().wrapping_sub(1)
     }

@@ -213,7 +213,7 @@ pub enum Completion {
 /// The reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The local peer closed the connection.
+    /// The connection was closed locally.
     Local,
     /// The peer closed the connection.
     Peer,

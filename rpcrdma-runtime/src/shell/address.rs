@@ -70,7 +70,6 @@ impl<const LEN: usize> ToAddress for [SocketAddr; LEN] {
     }
 }
 
-/// Resolves an address, and binds the first result that can be bound.
 pub(super) async fn bind(address: &str) -> io::Result<TcpListener> {
     TcpListener::bind(&*addresses(address).await?).await
 }

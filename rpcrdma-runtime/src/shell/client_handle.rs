@@ -24,7 +24,7 @@ pub(super) struct ClientHandle<S: SessionHandle + ?Sized> {
     memory: Option<Arc<ResultMemory>>,
 }
 
-/// The part that all clones share. Dropping the last clone closes the connection.
+/// The state that all clones of a client share. Dropping the last clone closes the connection.
 struct ClientShared<S: SessionHandle + ?Sized> {
     session: Arc<S>,
     stats: ClientStats,
@@ -98,7 +98,6 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         self.observe::<Q>(xid, self.exchange_args::<Q>(xid, args, min_item)).await
     }
 
-    /// Runs `exchange`, counts it as one call and reports it to the observer.
     pub(super) async fn observe<Q: Procedure>(
         &self,
         xid: u32,
@@ -108,7 +107,6 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         observed::<Q>(observer.as_ref(), stats, xid, || session.endpoints(), exchange).await
     }
 
-    /// Sends a message that another layer has encoded, and returns the reply.
     pub(super) async fn exchange(
         &self,
         target: CallTarget,

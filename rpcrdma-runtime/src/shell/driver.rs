@@ -44,7 +44,6 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// Identifies a backward call in [`Outbound::reply`].
     type Key: Send + Unpin + 'static;
 
-    /// The information about the peer that callers can read.
     type Peer: Clone + Send;
 
     fn peer(&self) -> Self::Peer;
@@ -58,10 +57,9 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// Sends output and polls for messages. Returns ready if the connection made progress.
     fn poll(&mut self, requester: &mut Self::Requester, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Returns the next backward call that may run.
     fn poll_call(&mut self) -> Option<(Self::Key, Received)>;
 
-    /// Replies to a backward call, or ends the call without a reply.
+    /// Ends a backward call, with or without a reply.
     fn reply(&mut self, ended: Ended<Self::Key>, warnings: &Warnings);
 }
 
@@ -71,7 +69,6 @@ pub(super) type Connecting<O> = Pin<Box<dyn Future<Output = Result<Connected<O>,
 
 pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 
-/// The interface of a client to its session, for any transport.
 pub(super) trait SessionHandle: Submit {
     type Peer;
 
@@ -98,8 +95,7 @@ pub(super) struct Progress {
     pub(super) ended: bool,
 }
 
-/// Waits until more than `seen` connections have been made, and returns the number of connections. Returns
-/// `None` if the session ends first.
+/// Returns `None` if the session ends before more than `seen` connections have been made.
 pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, seen: u64) -> Option<u64> {
     let reached = progress.wait_for(|progress| progress.ended || progress.connections > seen).await.ok()?;
     (reached.connections > seen).then_some(reached.connections)
@@ -110,7 +106,6 @@ pub(super) async fn ended(mut progress: watch::Receiver<Progress>) {
     let _ = progress.wait_for(|progress| progress.ended).await;
 }
 
-/// The part of a client that its callers and its driver share.
 pub(super) struct Shared<O: Outbound> {
     state: Mutex<State<O>>,
     progress: watch::Sender<Progress>,
@@ -139,9 +134,9 @@ struct State<O: Outbound> {
 const MAX_STEPS: usize = 64;
 
 impl<O: Outbound> Shared<O> {
-    /// Returns the shared part of a new client and its driver, which must be spawned. Without `connect`,
-    /// `first` is the only connection. Callers see `peer` until the first connection is made. If `backward`
-    /// has programs, the client stays connected even without calls.
+    /// The driver must be spawned. Without `connect`, `first` is the only connection. Callers see `peer`
+    /// until the first connection is made. If `backward` has programs, the client stays connected even
+    /// without calls.
     pub(super) fn new(
         policy: Policy,
         (first, connect): (Option<Connected<O>>, Option<Connect<O>>),
@@ -331,7 +326,6 @@ impl<O: Outbound> State<O> {
         }
     }
 
-    /// Publishes the changes of the counts since the last publication.
     fn count(&mut self, now: Time) {
         let (at, before) = self.counted;
         if before.queued > 0 {
@@ -373,15 +367,14 @@ impl<O: Outbound> State<O> {
     }
 }
 
-/// The task of a client. The task ends with the session. The task runs connectors, wakers and handlers only
-/// while it does not hold the lock, because they may call this client.
+/// The task of a client. It does not hold the lock while it runs connectors, wakers and handlers, because
+/// they may call this client.
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,
     woken: Vec<Waker>,
     connect: Option<Connect<O>>,
     connecting: Option<Connecting<O>>,
-    /// The programs that the server may call.
     backward: Option<Serving>,
     /// The number of a connection, and its running backward calls.
     running: Option<(u64, Running<O::Key>)>,
@@ -434,8 +427,7 @@ impl<O: Outbound> Driver<O> {
         step
     }
 
-    /// Starts a connection attempt if `wants_connection` is true, and polls the current attempt. Returns true
-    /// if the attempt has ended.
+    /// Returns true if a connection attempt has ended.
     fn poll_connecting(&mut self, wants_connection: bool, cx: &mut Context<'_>) -> bool {
         if wants_connection {
             self.connecting = self.connect.as_mut().map(|connect| connect());

@@ -152,7 +152,7 @@ impl DuplicateCache {
         self.0.options.policy.has(call.into())
     }
 
-    /// Looks up an incoming call of an owner. Returns `None` if the cache cannot track the call.
+    /// Returns `None` if the cache cannot track the call.
     pub(super) fn begin(
         &self,
         call: &RpcCall,

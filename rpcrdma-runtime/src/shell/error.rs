@@ -111,7 +111,6 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Adds the address of the peer if the error names the call.
     pub(super) fn with_peer(mut self, peer: impl FnOnce() -> Option<SocketAddr>) -> Self {
         if let CallError::UnboundedReply { target }
         | CallError::ReplyTooLong { target, .. }

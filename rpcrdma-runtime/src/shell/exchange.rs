@@ -33,7 +33,7 @@ pub(super) fn encode<Q: Procedure>(
     Ok(sink.into_message())
 }
 
-/// Decodes the reply to a call. If the reply has no chunks, its first eligible item is copied to `memory`.
+/// If the reply has no chunks, its first eligible item is copied to `memory`.
 pub(super) fn decode<Q: Procedure>(
     xid: u32,
     reply: &IncomingReply,

@@ -120,7 +120,6 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         Ok(context.insert(established).clone())
     }
 
-    /// Drops the unusable context `old`, unless another context has replaced it.
     async fn drop_context(&self, old: &Arc<Context>) {
         let mut context = self.0.context.lock().await;
         if context.as_ref().is_some_and(|context| Arc::ptr_eq(context, old)) {
@@ -191,7 +190,6 @@ async fn step(
     }
 }
 
-/// Establishes a context by exchanging tokens until the contexts of the client and the server are complete.
 /// Sets `handle` to the context handle if the server asks for another token.
 async fn exchange_tokens<P: Program>(
     transport: &impl MessageTransport<P>,
@@ -259,7 +257,6 @@ async fn destroy<C: MessageTransport<P>, P: Program>(
     Ok(context.session.ended(xid, number.0, &reply)?)
 }
 
-/// Converts the failure of a call that was not sent. A mechanism's expiry error becomes `Expired`.
 fn unsent(failure: GssFailure) -> GssFailure {
     match failure {
         GssFailure::Mechanism(error) if error.is_expired() => GssFailure::Expired,

@@ -14,7 +14,6 @@ use super::slots::Slot;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
 
-/// Receives the calls of one connection, sends the replies, and carries backward calls.
 pub(super) trait Inbound {
     /// Identifies a call in [`Inbound::reply`].
     type Key: Send + 'static;
@@ -22,7 +21,7 @@ pub(super) trait Inbound {
     /// Sends queued output and waits for the next event. Cancel safe.
     fn next(&mut self) -> impl Future<Output = Event<Self::Key>> + Send;
 
-    /// Replies to a call, or ends the call without a reply.
+    /// Ends a call, with or without a reply.
     fn reply(&mut self, ended: Ended<Self::Key>);
 
     /// Returns true if a call is arriving or unanswered, a reply is not completely sent, or the server may

@@ -313,7 +313,6 @@ impl TcpServerOptions {
 mod tests {
     use super::*;
 
-    /// Returns limits that all differ from their defaults.
     fn non_default() -> Limits {
         let second = Duration::from_secs;
         Limits {

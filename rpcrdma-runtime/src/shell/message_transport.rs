@@ -21,7 +21,6 @@ impl Sends {
         if credential.is_repeatable() { Sends::Repeated } else { Sends::Once }
     }
 
-    /// Returns `choice`, the client's setting, or false if the message may be sent only once.
     pub(super) fn retransmit(self, choice: Option<bool>) -> Option<bool> {
         match self {
             Sends::Repeated => choice,

@@ -11,7 +11,6 @@ use crate::proto::program::{Procedure, Program};
 use crate::proto::rdma::TrafficCounts;
 use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcReply};
 
-/// The `kind` labels of the byte counters.
 pub(super) const BYTE_KINDS: [&str; 4] = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
 
 /// Creates the counters of a metric with the value 0, so that the recorder exports them before their first
@@ -22,7 +21,6 @@ pub(super) fn create_counters(metric: &'static str, kinds: &[&'static str]) {
     }
 }
 
-/// Adds counts to the counters of a metric. The counters differ in the label `kind`.
 pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; N], counts: [u64; N]) {
     if !is_enabled() {
         return;
@@ -37,7 +35,6 @@ pub(super) fn bytes(metric: &'static str, traffic: &TrafficCounts) {
     count(metric, BYTE_KINDS, [call_bytes, reply_bytes, read_bytes, written_bytes]);
 }
 
-/// Adds a number to a gauge. If the gauge does not exist, creates it.
 pub(super) fn add(gauge: &'static str, number: f64) {
     if is_enabled() {
         facade::add(gauge, number);

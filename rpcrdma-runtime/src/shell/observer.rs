@@ -63,9 +63,8 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Runs `exchange` in the span of a call, counts the call, and reports its end to the observer. `endpoints`
-/// returns the addresses of the current connection, which may have replaced the connection that carried the
-/// call.
+/// `endpoints` returns the addresses of the current connection, which may have replaced the connection that
+/// carried the call.
 pub(super) async fn observed<Q: Procedure>(
     observer: Option<&Observer>,
     stats: &ClientStats,

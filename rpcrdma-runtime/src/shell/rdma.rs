@@ -73,7 +73,6 @@ impl WaitingCalls {
     }
 }
 
-/// A server's connection over RPC-over-RDMA with the engines of both directions.
 pub(super) struct RdmaInbound<C> {
     connection: C,
     responder: Responder,
@@ -134,7 +133,7 @@ impl<C: Connection> RdmaInbound<C> {
         (inbound, executor)
     }
 
-    /// Removes and returns the memory of a call, or returns `None` if the call did not wait for memory.
+    /// Returns `None` if the call did not wait for memory.
     fn take_memory(&mut self, call: CallKey) -> Option<CallMemory> {
         let at = self.fetching.iter().position(|(key, _)| *key == call)?;
         Some(self.fetching.swap_remove(at).1)
@@ -279,7 +278,6 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
     }
 }
 
-/// Logs a reply that did not fit, if any, and records it in the span of its call.
 fn report_no_room(
     warnings: &Warnings,
     info: Option<CallInfo>,
@@ -305,7 +303,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Returns the peer of a connection, or a peer without private data if `info` is `None`.
+    /// If `info` is `None`, returns a peer without private data.
     pub(super) fn new(config: &Config, info: Option<&ConnectionInfo>) -> Self {
         let sent = info.and_then(|info| PrivateData::find(&info.private_data));
         let server = sent.unwrap_or(PrivateData::ABSENT);
@@ -319,7 +317,6 @@ impl Peer {
     }
 }
 
-/// A client's RPC-over-RDMA connection. If the client has backward programs, `backward` is their engine.
 pub(super) struct RdmaOutbound<C> {
     connection: C,
     backward: Option<BackwardResponder>,
@@ -350,7 +347,6 @@ impl<C: Connection> RdmaOutbound<C> {
     }
 }
 
-/// The interface of a client to its session over RPC-over-RDMA.
 pub(super) trait RdmaSession: SessionHandle<Peer = Peer> {
     /// Limits calls on connection number `connection`, counted from 1, as [`Requester::limit`] does.
     fn set_peer_limits(&self, connection: u64, server: PeerLimits);

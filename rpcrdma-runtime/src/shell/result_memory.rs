@@ -23,7 +23,6 @@ pub enum ResultMemoryError {
     InUse,
 }
 
-/// A caller's memory for the results of successive calls.
 #[derive(Debug)]
 pub(super) struct ResultMemory {
     capacity: usize,

@@ -20,7 +20,6 @@ use crate::xdr::{Message, Received};
 
 type Reply = Option<RpcReply>;
 
-/// The identity of a call, for log events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallInfo {
     pub(super) xid: u32,
@@ -62,7 +61,7 @@ impl<K: Send + 'static> Running<K> {
         Running { executor, attempt, tasks: JoinSet::new() }
     }
 
-    /// Starts a call. Returns the call if it ends immediately, with or without a reply.
+    /// Returns the call if it ends immediately, with or without a reply.
     pub(super) fn start(
         &mut self,
         key: K,
@@ -154,8 +153,9 @@ async fn answered<K>(
 
 type PendingCall = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
-/// Polls a call once.
 trait Attempt: Send {
+    /// Polls a call once.
+    ///
     /// # Errors
     /// Returns the rest of the call as a future if the first poll does not complete the call.
     fn run(

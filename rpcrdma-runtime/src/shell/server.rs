@@ -231,7 +231,6 @@ impl Server {
     }
 }
 
-/// Serves the connections of one listener until `stopping` is true or the listener fails.
 async fn listen(
     listener: Box<dyn AnyAcceptor>,
     listening: Listening,
@@ -267,7 +266,6 @@ impl fmt::Debug for Server {
 type BoxedIncoming = Box<dyn AnyIncoming>;
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An acceptor of any transport, for dynamic dispatch.
 trait AnyAcceptor: Send + Sync {
     fn local_addr(&self) -> io::Result<SocketAddr>;
     fn accept(&self) -> Boxed<'_, io::Result<BoxedIncoming>>;
@@ -291,7 +289,6 @@ impl<A: Acceptor> AnyAcceptor for A {
 trait AnyIncoming: Send {
     fn peer(&self) -> SocketAddr;
 
-    /// Accepts the connection and serves it until it ends.
     fn serve(
         self: Box<Self>,
         serving: Serving,

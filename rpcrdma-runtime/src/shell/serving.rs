@@ -26,7 +26,6 @@ use crate::proto::rpc::{RpcCounts, Services};
 use crate::wire::rpc::{Reject, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::Message;
 
-/// The state that the connections of a server share. Clones refer to the same state.
 #[derive(Clone, Debug)]
 pub(super) struct Serving(Arc<Shared>);
 
@@ -44,7 +43,6 @@ struct Shared {
     start: Instant,
 }
 
-/// Executes the calls of one connection.
 #[derive(Debug)]
 pub(super) struct CallExecutor {
     serving: Serving,
@@ -53,7 +51,6 @@ pub(super) struct CallExecutor {
     connection: u64,
 }
 
-/// How an incoming call gets its reply.
 pub(super) enum Disposition {
     /// [`CallExecutor::run`] returns the reply.
     Run(Option<TrackedCall>),
@@ -96,7 +93,6 @@ impl Serving {
         self.0.max_backward_calls
     }
 
-    /// Returns the configuration of a connection, with limits raised for the calls of the services.
     pub(super) fn with_raised_limits(&self, mut config: Config) -> Config {
         let limits = &mut config.limits;
         limits.max_transfer =
@@ -112,7 +108,6 @@ impl Serving {
         max_args(&self.0.services, self.0.memory.max())
     }
 
-    /// Returns the executor for the calls of a new connection.
     pub(super) fn executor(&self, origin: impl Into<Origin>) -> Arc<CallExecutor> {
         let connection = self.0.duplicates.as_ref().map_or(0, DuplicateCache::new_connection);
         Arc::new(CallExecutor { serving: self.clone(), origin: origin.into(), connection })
@@ -152,7 +147,6 @@ impl Serving {
         &self.0.stats
     }
 
-    /// Waits for all calls that were passed to [`CallExecutor::outlive`].
     pub(super) async fn outliving_calls(&self) {
         while std::future::poll_fn(|cx| self.executing().poll_join_next(cx)).await.is_some() {}
     }
@@ -210,7 +204,6 @@ impl CallExecutor {
         disposition
     }
 
-    /// Runs a call, and reports the end of a tracked call to the cache.
     pub(super) async fn run(
         self: Arc<Self>,
         call: RpcCall,
@@ -246,7 +239,6 @@ impl CallExecutor {
         tasks.spawn(call);
     }
 
-    /// Counts the reply, or its absence, and returns the message to send.
     pub(super) fn count_reply(&self, reply: Option<RpcReply>) -> Option<Message> {
         self.serving.stats().rpc(RpcCounts::of(reply.as_ref().map(|reply| reply.status)));
         reply.map(|reply| reply.message)

@@ -83,8 +83,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const EXCESS: usize = 2;
 
 impl Slots {
-    /// Creates `max` free slots. If `makes_room` is true, connections may be closed to make room for new
-    /// connections.
+    /// If `makes_room` is true, connections may be closed to make room for new connections.
     pub(super) fn new(max: usize, max_per_owner: usize, makes_room: bool) -> Self {
         let (start, state, changed) = (Instant::now(), Mutex::default(), Notify::new());
         let max_per_owner = max_per_owner.max(1);
@@ -190,7 +189,6 @@ impl Shared {
         self.most_idle(state).or_else(|| state.least_active_of_largest(count))
     }
 
-    /// Returns the connection that has been idle longest, if it has been idle for at least [`GRACE`].
     fn most_idle<'a>(&self, state: &'a State) -> Option<&'a Activity> {
         let connections = state.connections.values();
         let idle = connections.filter_map(|activity| Some((activity.idle_since()?, activity)));
@@ -220,7 +218,6 @@ impl State {
     }
 }
 
-/// The peer and the last activity of a connection, and the request to close it.
 struct Activity {
     owner: Owner,
     address: IpAddr,
@@ -265,8 +262,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Waits until another connection needs the slot, the connection has been idle for too long, or its peer
-    /// may no longer connect.
+    /// Waits until the server decides to close the connection.
     pub(super) async fn closed(&self) {
         self.activity.close.notified().await;
     }

@@ -12,7 +12,6 @@ use crate::proto::call::Traffic;
 use crate::proto::program::{Procedure, Program};
 use crate::wire::rpc::CallHeader;
 
-/// The addresses of a connection, if its transport has addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Endpoints {
     pub(super) local: Option<SocketAddr>,
@@ -84,7 +83,6 @@ pub(super) fn record_endpoints(span: &Span, Endpoints { local, peer }: Endpoints
     }
 }
 
-/// Records how a call was transferred. Client and server record the same values.
 pub(super) fn record_traffic(span: &Span, traffic: &Traffic) {
     if span.is_disabled() {
         return;

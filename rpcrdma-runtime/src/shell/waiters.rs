@@ -10,7 +10,6 @@ use crate::proto::table::Table;
 
 pub(super) type Outcome = Result<IncomingReply, TransportError>;
 
-/// Starts and polls calls on their callers' tasks.
 pub(super) trait Submit: Send + Sync {
     /// Returns an XID that no outstanding call uses.
     fn next_xid(&self) -> u32;
@@ -40,7 +39,6 @@ pub(super) struct Waiters {
     closed: bool,
 }
 
-/// A caller that waits, or an outcome that its caller has not taken.
 pub(super) struct Caller {
     call: CallId,
     state: CallerState,
@@ -54,7 +52,7 @@ enum CallerState {
 }
 
 impl Waiters {
-    /// Returns an empty table for at most `max_calls` callers. The first XID is random, if possible.
+    /// The first XID is random, if possible.
     pub(super) fn new(max_calls: usize) -> Self {
         let next_xid = getrandom::u32().unwrap_or_else(|_| std::process::id());
         Waiters { callers: Table::default(), max_calls, next_xid, woken: Vec::new(), closed: false }
@@ -72,7 +70,6 @@ impl Waiters {
         }
     }
 
-    /// Starts a call with `submit`, or rejects the call as [`Submit::submit`] does.
     pub(super) fn admit(
         &mut self,
         call: SessionCall,
@@ -119,7 +116,6 @@ impl Waiters {
         }
     }
 
-    /// Stores the outcome of a call if its caller is in the table.
     pub(super) fn end(&mut self, call: CallId, outcome: Outcome) {
         if let Some(caller) = self.get_mut(call)
             && let CallerState::Waiting(waker) = mem::replace(&mut caller.state, CallerState::Ended(outcome))
@@ -134,7 +130,6 @@ impl Waiters {
         self.callers.remove(call.xid())
     }
 
-    /// Rejects new calls, and fails the callers that still wait.
     pub(super) fn close(&mut self) {
         self.closed = true;
         for (xid, caller) in mem::take(&mut self.callers).drain() {
@@ -146,8 +141,7 @@ impl Waiters {
         }
     }
 
-    /// Takes the wakers of the callers to wake. Call the wakers after the lock is released. An empty list is
-    /// not taken, so that its memory is reused.
+    /// Call the wakers after the lock is released. An empty list is not taken, so that its memory is reused.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }

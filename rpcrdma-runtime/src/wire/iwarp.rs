@@ -20,7 +20,6 @@ pub use mpa::{FrameHeader, FrameKind, MpaError, ReadDepths};
 pub use rdmap::{Opcode, RdmapError, ReadRequest};
 pub use terminate::{Code, Terminate};
 
-/// Removes and returns the first `N` octets. Returns `None` if fewer are left.
 fn take<const N: usize>(octets: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = octets.split_first_chunk::<N>()?;
     *octets = rest;

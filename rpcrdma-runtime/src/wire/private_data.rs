@@ -6,7 +6,7 @@ use core::cmp::min;
 /// represent. If a size is set directly, both peers use the value that [`PrivateData::announced`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
-    /// Whether the sender accepts Send with Invalidate (the R flag, RFC 8797 section 4.1).
+    /// Whether the sender supports remote invalidation (the R flag, RFC 8797 section 4.1).
     pub remote_invalidation: bool,
     /// The maximum size of the sender's Sends in bytes: a multiple of 1,024 from 1,024 to 262,144.
     pub send_size: u32,
@@ -113,7 +113,6 @@ fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
 }
 
-/// Rounds and clamps a size as [`PrivateData::new`] does.
 fn announceable(size: u32) -> u32 {
     size_of_octet(size_octet(size))
 }

@@ -13,7 +13,7 @@ pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &
     encode_elements::<T, S, false>(values, sink)
 }
 
-/// Writes elements. If `LINKED`, writes the word 1 (TRUE) before each element.
+/// If `LINKED`, writes the word 1 (TRUE) before each element.
 #[inline]
 pub(super) fn encode_elements<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
@@ -62,18 +62,15 @@ fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     Ok(done)
 }
 
-/// The size of the stage in bytes. The stage is memory on the stack for elements that are passed to the sink
-/// in one call.
+/// The size in bytes of the stage: memory on the stack for elements that are passed to the sink in one call.
 const STAGE: usize = 1024;
 
-/// Returns true if this many elements are faster to encode through the stage than one by one.
 #[inline]
 fn is_long<T: Layout>(count: usize) -> bool {
     T::LENGTHS.min.saturating_mul(count as u64) >= STAGE as u64 / 4
 }
 
-/// Writes the elements from `first` on. Encodes as many elements as fit into the stage, passes the stage to
-/// the sink, and repeats.
+/// Writes the elements from `first` on.
 fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
     first: usize,
@@ -96,8 +93,7 @@ fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
 }
 
 /// Writes as many elements as fit into `memory`. The element `values[0]` has the index `first`. Returns the
-/// number of written elements and the number of written bytes. The local sink lets the compiler keep the
-/// position in a register; a position in memory would add a store and a load per value.
+/// number of written elements and the number of written bytes.
 #[inline]
 fn fill<T: Encode, const LINKED: bool>(
     values: &[T],
@@ -106,6 +102,7 @@ fn fill<T: Encode, const LINKED: bool>(
     position: u64,
 ) -> Result<(usize, usize), Error> {
     let all = memory.len();
+    // A local sink lets the compiler keep the position in a register.
     let mut ahead = TrialSink::new(memory, position);
     let (mut done, mut left) = (0usize, all);
     for value in values {

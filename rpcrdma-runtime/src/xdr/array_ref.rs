@@ -111,8 +111,7 @@ impl<'a, T: Decode<'a> + Clone> Iterator for Iter<'a, T> {
 
 impl<'a, T: Decode<'a> + Clone> ExactSizeIterator for Iter<'a, T> {}
 
-/// Returns true if the type has no DDP-eligible items. The iterator decodes values again from the stream,
-/// which does not contain items in chunks.
+/// Items must be excluded: the iterator decodes values again from the stream, which lacks items in chunks.
 const fn has_no_items<T: Layout>() -> bool {
     T::HELD.is_none()
 }

@@ -2,8 +2,8 @@ use alloc::vec::Vec;
 
 use super::pad_len;
 
-/// A growable byte buffer. Data beyond the initialized memory is appended, so the buffer need not initialize
-/// new memory first. Bytes that truncation removes stay initialized and are overwritten in place.
+/// A growable byte buffer. Bytes that truncation removes stay initialized, so later writes overwrite them in
+/// place.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     /// The written bytes, followed by initialized bytes that may be overwritten.
@@ -114,7 +114,6 @@ impl Buffer {
         self.advance(len.saturating_add(pad));
     }
 
-    /// Appends data and `pad` zeros, and grows the memory if necessary.
     #[inline(never)]
     fn append(&mut self, data: &[u8], pad: usize) {
         self.bytes.truncate(self.len);

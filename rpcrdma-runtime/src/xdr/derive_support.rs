@@ -144,11 +144,9 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
 /// The maximum size in bytes of a run that is staged on the stack.
 const STAGE: usize = 256;
 
-/// Writes fixed-size values as one run, with a single bounds check. If the sink provides memory, the run is
-/// written directly into this memory. Otherwise, a run of at most [`STAGE`] bytes is written into an array on
-/// the stack, and the sink gets the array in one call, provided that [`Sink::stages`] returns true. The code
-/// after the macro writes all other values. In a macro, unlike in a function with closures, the compiler
-/// knows each value's position and stores values directly.
+/// Writes fixed-size values as one run, in the sink's memory or in an array on the stack, and returns from
+/// the enclosing function. If neither is possible, the code after the macro writes the values. In a macro,
+/// unlike in a function with closures, the compiler knows the position of each value.
 macro_rules! encode_run {
     ($lengths:expr, $sink:ident, $room:ident => $write:block) => {
         // A constant condition: for variable-size types no code is generated for the body.

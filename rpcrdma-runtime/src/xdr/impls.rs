@@ -19,7 +19,6 @@ macro_rules! fixed_layout {
     )* };
 }
 
-/// Implements the encoding and decoding of numbers that are encoded as their big-endian bytes.
 macro_rules! numbers {
     ($($type:ty),* $(,)?) => { $(
         fixed_layout!($type => size_of::<$type>() as u64);

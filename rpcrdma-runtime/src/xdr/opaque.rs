@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// The types that may be `#[ddp_eligible]` (RFC 8166 section 3.4.2): variable-length opaque data and strings.
+/// The types that may be `#[ddp_eligible]` (RFC 8166 section 3.4.2): owned variable-length opaque data and
+/// strings.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "neither an `Opaque` nor an `XdrString`",
@@ -178,7 +179,6 @@ impl<const MAX: u32> fmt::Debug for Opaque<MAX> {
     }
 }
 
-/// Prints the first bytes in hexadecimal, and the total length if bytes are omitted.
 pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     const SHOWN: usize = 32;
     f.write_str("0x")?;
@@ -197,9 +197,8 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    /// This field is first and has the size of a pointer, because the error of a `Result` is stored in the
-    /// same place. The compiler then copies the length and the data with separate instructions. A single load
-    /// of both would be delayed by the processor until the two earlier stores complete.
+    /// First and pointer-sized: the error of a `Result` then occupies the same place, and the compiler copies
+    /// length and data separately. A single load of both would wait for the two earlier stores.
     len: usize,
     /// Bytes after the first `len` are unspecified and are never part of the value.
     data: [u8; MAX],

@@ -351,7 +351,8 @@ impl<'de> Reader<'de> {
             }
             Items::InOrder { next, rest } => {
                 let Some((first, behind)) = rest.split_first() else { return Ok(None) };
-                // An empty item consumes no chunk (RFC 8166 section 4.3.2.2).
+                // An empty item consumes no chunk, as with Linux's server: an interpretation of RFC 8166
+                // section 4.3.2.2.
                 if len == 0 {
                     return Ok(None);
                 }

@@ -228,7 +228,7 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
 
 struct Elements<T, A> {
     max: usize,
-    /// True if fewer elements are an error. The caller checks this.
+    /// True if `max` is also the minimum, which only the caller checks.
     is_exact: bool,
     shape: PhantomData<(T, A)>,
 }
@@ -266,8 +266,7 @@ impl<'de, T, A: Shape<T>> Visitor<'de> for Elements<T, A> {
     }
 }
 
-/// Returns the capacity to reserve for a claimed length. Claimed elements that never arrive cost little
-/// memory.
+/// Limits the reserved capacity, so that claimed elements that never arrive cost little memory.
 fn reserved(claimed: Option<usize>, max: usize) -> usize {
     const MOST: usize = 1024;
     claimed.unwrap_or(0).min(max).min(MOST)

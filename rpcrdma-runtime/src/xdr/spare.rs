@@ -89,8 +89,8 @@ pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     })
 }
 
-/// Copies two pieces, one after the other, and returns the copy. Short copies share a block, which can be
-/// reused once all of its copies are dropped.
+/// Concatenates two pieces. Short copies share a block, which can be reused once all of its copies are
+/// dropped.
 pub(crate) fn copied(pieces: [&[u8]; 2]) -> Bytes {
     with(|spare| spare.copied(pieces))
 }

@@ -260,7 +260,6 @@ impl<const MAX: u32> fmt::Debug for XdrString<MAX> {
     }
 }
 
-/// Prints the first bytes as quoted text, and the total length if bytes are omitted.
 pub(super) fn quoted(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     const SHOWN: usize = 256;
     let shown = bytes.get(..SHOWN).unwrap_or(bytes);

@@ -106,7 +106,6 @@ impl Procedure for EchoSleep {
     const NAME: &'static str = "ECHO_SLEEP";
 }
 
-/// The flavor RPCSEC_GSS.
 pub const GSS: u32 = 6;
 
 pub struct EchoServer;

@@ -42,7 +42,6 @@ pub struct GateServer {
 }
 
 impl GateServer {
-    /// Returns a gate that is closed, or permanently open.
     pub fn new(open: bool) -> Self {
         let permits = if open { Semaphore::MAX_PERMITS } else { 0 };
         GateServer { open: Arc::new(Semaphore::new(permits)), arrived: Arc::default() }

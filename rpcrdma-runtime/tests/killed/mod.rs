@@ -62,7 +62,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a server at an address, with an open or a closed gate.
     pub async fn at<T: Transport>(address: SocketAddr, open: bool) -> Self {
         let gate = GateServer::new(open);
         // The previous server may still occupy the address for a moment.
@@ -99,7 +98,6 @@ impl Running {
     }
 }
 
-/// Returns a policy that reconnects after a short delay.
 pub fn reconnect() -> Reconnect {
     let backoff = Backoff { max: Duration::from_millis(500), ..Backoff::default() };
     Reconnect { backoff, ..Reconnect::default() }
@@ -109,7 +107,6 @@ pub trait Passes: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'stati
 
 impl<C: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static> Passes for C {}
 
-/// Starts a call that waits at the gate.
 pub fn pass(client: &impl Passes) -> JoinHandle<Result<u32, CallError>> {
     let client = client.clone();
     tokio::spawn(async move { client.call::<Pass>(&()).await })

@@ -43,7 +43,6 @@ pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
     storage
 }
 
-/// Returns the IPv4 or IPv6 address with its port, or `None` for other families.
 pub(super) fn from_storage(storage: &sockaddr_storage) -> Option<SocketAddr> {
     let at = &raw const *storage;
     match storage.ss_family {

@@ -23,7 +23,6 @@ use super::rdmacm_ffi::{self as ffi, event};
 /// Maximum number of connection requests that wait to be accepted.
 const BACKLOG: c_int = 128;
 
-/// Converts the return value of a librdmacm function into a result.
 fn check(returned: c_int) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -75,7 +74,6 @@ impl Drop for Channel {
     }
 }
 
-/// Registers a channel with the runtime for readiness events.
 pub(super) fn async_fd<T: OwnsDescriptor>(channel: T) -> io::Result<AsyncFd<T>> {
     // SAFETY: the channel keeps the same descriptor open for as long as it is alive.
     Ok(unsafe { AsyncFd::register_with_interest(channel, Interest::READABLE)? })
@@ -152,7 +150,6 @@ impl Event {
         }
     }
 
-    /// Returns the library's name for the event.
     pub(super) fn name(&self) -> String {
         // SAFETY: for every integer the function returns a static C string.
         let name = unsafe { CStr::from_ptr(ffi::rdma_event_str(self.kind)) };
@@ -212,7 +209,7 @@ impl Drop for NewId {
     }
 }
 
-/// Limits on concurrent RDMA Reads and on retries, for [`Id::connect`] and [`Id::accept`].
+/// Limits on concurrent RDMA Reads and on retries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Depths {
     pub(super) ird: u8,
@@ -227,7 +224,6 @@ pub(super) struct Depths {
 pub(super) struct Id {
     raw: NonNull<ffi::CmId>,
     events: AsyncFd<Channel>,
-    /// Set by the event that reports the removal of the device.
     device_removed: AtomicBool,
 }
 
@@ -289,7 +285,6 @@ impl Id {
         check(unsafe { ffi::rdma_reject(self.raw.as_ptr(), private_data.as_ptr().cast(), len) })
     }
 
-    /// Disconnects. The call has no effect on a connection that is already closed.
     pub(super) fn disconnect(&self) -> io::Result<()> {
         // SAFETY: the id is alive.
         check(unsafe { ffi::rdma_disconnect(self.raw.as_ptr()) })
@@ -328,7 +323,6 @@ impl Id {
         NonNull::new(verbs).map(|verbs| (verbs, port))
     }
 
-    /// Returns the local address with the bound port.
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
         // SAFETY: the id is alive, and every bit pattern is a valid address.
         let mut address = from_storage(unsafe { &(*self.raw.as_ptr()).source })?;

@@ -168,7 +168,6 @@ impl VerbsConnection {
         }
     }
 
-    /// Deregisters the regions whose windows are invalidated.
     fn take_fenced(&mut self) {
         let fenced = self.queue_pair.as_mut().map(QueuePair::fenced).unwrap_or_default();
         for Fenced { token, handle, region } in fenced {
@@ -344,7 +343,6 @@ impl VerbsConnection {
         is_too_slow
     }
 
-    /// Returns true if the connection should poll again rather than wait for an event.
     fn should_spin(&mut self) -> bool {
         let spin = self.options.spin;
         !spin.is_zero() && self.idle_since.get_or_insert_with(Instant::now).elapsed() < spin

@@ -70,7 +70,6 @@ pub fn devices() -> io::Result<Vec<Device>> {
     Ok(found)
 }
 
-/// Returns the name of the device that an id is bound to.
 pub(super) fn name(id: &Id, verbs: NonNull<ib::ibv_context>) -> String {
     let _keeps_context_open = id;
     // SAFETY: the id keeps the context open, and an open context has a valid device.

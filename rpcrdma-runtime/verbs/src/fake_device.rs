@@ -73,9 +73,7 @@ pub(super) struct Faults {
     /// Registration for windows fails at this address, as for read-only memory.
     pub(super) read_only: Option<usize>,
     pub(super) fail_deregistration: bool,
-    /// Posting to the send queue fails.
     pub(super) fail_sends: bool,
-    /// Posting a Receive fails.
     pub(super) fail_receives: bool,
     pub(super) fail_queue_pairs: bool,
     /// Accepted connections are not established.
@@ -89,7 +87,6 @@ pub(super) struct Faults {
 /// The device. Every call that uses the device holds this lock, so Miri can order the memory accesses of
 /// threads.
 static DEVICE: Mutex<Device> = Mutex::new(Device::new());
-/// Serializes the tests.
 static TEST_LOCK: Mutex<()> = Mutex::new(());
 
 fn device() -> MutexGuard<'static, Device> {
@@ -192,7 +189,6 @@ impl Device {
         self.numbers
     }
 
-    /// Returns the number of existing objects per kind, without the kinds that have no objects.
     fn object_counts(&self) -> Vec<(&'static str, usize)> {
         let counts = [
             ("contexts", self.contexts.len()),

@@ -34,14 +34,13 @@
 //! it.
 //!
 //! If a peer invalidates a handle although the R flag is 0, the connection is closed, provided that the
-//! device's library reports the invalidation. The library for siw does not report invalidations: with siw,
-//! the connection stays open, and only the handle becomes invalid.
+//! device's library reports the invalidation. The library for siw does not: the connection stays open, and
+//! only the handle becomes invalid.
 //!
 //! # Unsafe code
 //!
 //! This crate has unsafe code, because it calls functions of C libraries directly. No other crate of the
-//! project has unsafe code. The modules `cm`, `device`, `objects`, `queue_pair` and `windows` own the objects
-//! of these libraries.
+//! project has unsafe code.
 
 #![cfg_attr(not(feature = "devices"), allow(rustdoc::broken_intra_doc_links))]
 #![cfg(feature = "devices")]

@@ -149,7 +149,6 @@ impl<M: Pinned> Registered<M> {
         &self.memory
     }
 
-    /// Returns the address of the first octet, for work requests and for the peer.
     pub(super) fn address(&self) -> u64 {
         self.at.addr() as u64
     }
@@ -158,13 +157,11 @@ impl<M: Pinned> Registered<M> {
         self.len
     }
 
-    /// Returns the L_Key.
     pub(super) fn local_key(&self) -> u32 {
         // SAFETY: the region is alive.
         unsafe { self.raw.as_ref().lkey }
     }
 
-    /// Returns the R_Key.
     pub(super) fn remote_key(&self) -> u32 {
         // SAFETY: the region is alive.
         unsafe { self.raw.as_ref().rkey }
@@ -428,7 +425,6 @@ pub(super) struct Capabilities {
     pub(super) send_with_invalidate: bool,
     /// Whether the device supports type 2 memory windows.
     pub(super) windows: bool,
-    /// Whether the device is Linux's software RoCE.
     pub(super) rxe: bool,
 }
 

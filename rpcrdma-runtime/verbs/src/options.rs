@@ -8,8 +8,8 @@ use super::objects::Capabilities;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryWindows {
     /// Uses windows if the device supports windows and Send with Invalidate, except on Linux's software RoCE,
-    /// rxe. A server that invalidates a window twice crashes the kernel of an rxe client on Linux 6.1 and
-    /// 6.12, which do not check for a second invalidation.
+    /// rxe: a server that invalidates a window twice can crash the kernel of an rxe client (seen on Linux 6.1
+    /// and 6.12).
     #[default]
     Auto,
     /// As `Auto`, but also uses windows on rxe. On rxe, choose `Always` only if the servers are trusted.
@@ -50,7 +50,7 @@ pub struct VerbsOptions {
     pub inline: u32,
     /// How long an idle connection polls the device before it waits for an event (default zero).
     ///
-    /// Polling uses processor time, which the connection shares with other tasks, and saves system calls.
+    /// Polling saves system calls and uses processor time.
     pub spin: Duration,
     /// When to use memory windows (default [`MemoryWindows::Auto`]).
     pub windows: MemoryWindows,
@@ -82,10 +82,8 @@ pub struct VerbsOptions {
     /// check is an empty RDMA Write. The RDMA Write fails when the device stops retransmitting: after
     /// [`VerbsOptions::retries`] retransmissions on InfiniBand and RoCE, or when TCP gives up on iWARP.
     ///
-    /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. On
-    /// InfiniBand and RoCE, the retransmissions take `retries + 1` times the acknowledgment timeout that the
-    /// kernel derives from the path. On RoCE, they usually take less than 20 s in total. On siw,
-    /// `net.ipv4.tcp_retries2` applies, by default about 15 minutes.
+    /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions:
+    /// usually less than 20 s on RoCE, and by default about 15 minutes on siw (`net.ipv4.tcp_retries2`).
     pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,

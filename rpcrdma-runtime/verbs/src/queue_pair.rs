@@ -124,8 +124,7 @@ impl QueuePair {
         attributes.cap.max_recv_wr = max_receives;
         attributes.cap.max_send_sge = max_sges;
         attributes.cap.max_recv_sge = 1;
-        // No inline data on iWARP: siw corrupts inline Sends with Invalidate, and inline data saves less time
-        // on iWARP than on InfiniBand and RoCE.
+        // Siw corrupts inline Sends with Invalidate, so no data is sent inline on iWARP.
         let mut max_inline = if device.iwarp { 0 } else { options.inline };
         let requested = attributes.cap;
         let raw = loop {
@@ -187,7 +186,7 @@ impl QueuePair {
         self.max_receives
     }
 
-    /// Returns true if all work is complete.
+    /// Returns true if all work except Receives is complete.
     pub(super) fn is_idle(&self) -> bool {
         !self.has_queued() && self.posted.is_empty()
     }
@@ -531,7 +530,6 @@ impl QueuePair {
         Ok(count > 0)
     }
 
-    /// Returns ready when completions may be available to [`QueuePair::poll`].
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.queue.poll_event(cx)
     }

@@ -1,8 +1,5 @@
 //! Bindings for a part of librdmacm, from `rdma/rdma_cma.h` of rdma-core.
 //!
-//! No published crate binds both the private data and the functions that a queue pair with Send with
-//! Invalidate needs.
-//!
 //! Only the library creates channels, ids and events, so their structures declare only the leading fields, up
 //! to the last field in use. The assertions below compare the layout with that of a C compiler.
 

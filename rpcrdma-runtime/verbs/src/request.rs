@@ -28,7 +28,6 @@ pub(super) enum Work {
     Bind {
         handle: u32,
     },
-    /// Invalidates a memory window.
     Unbind {
         token: Token,
         handle: u32,

@@ -60,8 +60,8 @@ fn check_length(private_data: &[u8]) -> Result<(), VerbsError> {
 
 /// Returns true if the error means that TCP already uses the local port that the connection manager chose.
 ///
-/// This happens only on iWARP, where the device uses that port for TCP. The connection manager does not check
-/// which ports TCP uses. No data has been sent at this point.
+/// This happens on iWARP, because the connection manager does not check which ports TCP uses. No data has
+/// been sent at this point.
 fn is_port_in_use(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL))
 }

@@ -16,7 +16,6 @@ const MAX_SLAB_SLOTS: usize = 32;
 /// The maximum size of a slab, in octets. A slab has at least one slot, even if the slot is larger.
 const MAX_SLAB_SIZE: usize = 1 << 20;
 
-/// A growing pool of slots.
 #[derive(Debug)]
 pub(super) struct Slots {
     slabs: Vec<Slab>,

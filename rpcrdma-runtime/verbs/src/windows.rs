@@ -40,7 +40,6 @@ impl Window {
         Ok(Window { raw, _domain: domain.clone() })
     }
 
-    /// Returns the handle for the next bind.
     fn next_handle(&self) -> u32 {
         // SAFETY: the window is alive.
         next_handle(unsafe { self.raw.as_ref().rkey })
@@ -168,7 +167,7 @@ impl Windows {
         true
     }
 
-    /// Handles the completion of a request that invalidates a window.
+    /// Handles the completion of a local invalidation.
     pub(super) fn unbound(&mut self, handle: u32) {
         if let Some(Bound { state: State::Fencing(token), .. }) = self.bound.get(&handle) {
             let token = *token;

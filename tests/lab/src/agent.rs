@@ -34,8 +34,7 @@ fn request(mut stream: TcpStream, script: &str, limit: Duration) -> io::Result<R
     read_response(WithDeadline { stream, deadline }, &token)
 }
 
-/// Reads up to the line with the exit status. Background processes of the command may keep the connection
-/// open after that line.
+/// Background processes of the command may keep the connection open after the line with the exit status.
 fn read_response(stream: impl Read, token: &str) -> io::Result<Ran> {
     let mut lines = BufReader::new(stream.take(MAX_OUTPUT));
     let start = format!("lab: {token} exit ");
@@ -59,7 +58,6 @@ fn status(rest: &[u8]) -> Option<i32> {
     str::from_utf8(rest.strip_suffix(b"\n")?).ok()?.parse().ok()
 }
 
-/// A stream with one deadline for all reads.
 struct WithDeadline {
     stream: TcpStream,
     deadline: Instant,

@@ -21,7 +21,7 @@ pub(super) struct Archive {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) version: String,
-    /// The dependencies: package names, with the version if the dependency requires an exact version.
+    /// Package names, with the version if the dependency requires an exact version.
     pub(super) depends: Vec<(String, Option<String>)>,
 }
 
@@ -87,14 +87,13 @@ impl Archive {
         Ok(wanted.into_iter().map(str::to_owned).collect())
     }
 
-    /// Checks that the archive has these packages. The error lists the missing packages.
     pub(super) fn have(&self, packages: &[&str]) -> Result<(), String> {
         let lacks = |package: &&&str| self.versions(package).is_empty();
         let missing: Vec<&str> = packages.iter().filter(lacks).copied().collect();
         if missing.is_empty() { Ok(()) } else { Err(format!("the archive lacks {}", missing.join(", "))) }
     }
 
-    /// Checks that downloads work: downloads a small package into `folder`, and then removes `folder`.
+    /// Checks that downloads work, with a small package. Removes `folder`.
     pub(super) fn try_out(&self, folder: &Path) -> Result<(), String> {
         self.download(&[SMALL.to_owned()], folder)?;
         remove(folder)
@@ -111,8 +110,8 @@ impl Archive {
         Ok(files)
     }
 
-    /// Downloads packages and the libraries that they need, and unpacks them into a directory. `what` is part
-    /// of the progress message.
+    /// Downloads and unpacks packages and the libraries that they need. `what` is part of the progress
+    /// message.
     pub(super) fn unpack_all(&self, packages: &[&str], folder: &Path, what: &str) -> Result<(), String> {
         let packages = self.with_libraries(packages)?;
         eprintln!("lab: fetching {} packages {what}", packages.len());

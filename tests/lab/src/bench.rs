@@ -97,7 +97,7 @@ pub(super) fn run(lab: &Lab, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the programs in release mode, in the target directory of this program.
+/// Builds the programs in release mode. Cargo must use the target directory of this program.
 fn build() -> Result<Vec<PathBuf>, String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(ROOT).args([
@@ -117,9 +117,6 @@ fn build() -> Result<Vec<PathBuf>, String> {
     Ok(PROGRAMS.iter().map(|name| target.join("release").join(name)).collect())
 }
 
-/// Starts the kernel's server and our server, each with a directory in memory, and mounts both with the
-/// kernel's client.
-///
 /// The block size is set explicitly, because the kernel's default for a guest with this little memory is
 /// below 1 MiB.
 const SETUP: &str = "set -e; DEVICE

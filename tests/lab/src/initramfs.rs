@@ -9,8 +9,8 @@ use std::path::Path;
 /// A writer of an archive in which all files belong to root.
 pub(super) struct Archive<W: Write> {
     out: W,
-    /// The number of entries so far, which is also the inode number of the last entry. Without unique inode
-    /// numbers, the kernel would create hard links.
+    /// The number of entries so far, which is also the inode number of the last entry. The kernel would hard
+    /// link files with the same inode number.
     files: u32,
 }
 

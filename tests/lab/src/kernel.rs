@@ -114,8 +114,8 @@ fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option
     Some(Packages { version, abi, image, headers, source })
 }
 
-/// Creates the files `vmlinuz`, `siw-stock.ko`, `siw.ko`, `siw-peers.ko` and `version`, and the tree
-/// `modules/lib` for the guest's /usr/lib.
+/// Writes the kernel, the variants of siw, the file `version`, and the tree `modules/lib` for the guest's
+/// /usr/lib.
 pub(super) fn build(archive: &Archive, series: &str, folder: &Path) -> Result<(), String> {
     let packages = look_up(archive, series)?;
     let work = folder.join("work");
@@ -171,7 +171,6 @@ fn build_siw(packages: &Packages, source: &Path, work: &Path, folder: &Path) -> 
     make("siw-peers.ko").map(drop)
 }
 
-/// Replaces a text, which must occur exactly once in the file.
 fn replace(siw: &Path, version: &str, (file, old, new): &(&str, &str, &str)) -> Result<(), String> {
     let path = siw.join(file);
     let text = fs::read_to_string(&path).map_err(at(&path))?;

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use crate::agent::{self, Ran};
 use crate::tools::{at, command, last_lines};
 
-/// The timeout for booting a guest. Booting usually takes seconds, but without KVM it may take 140 s on two
-/// busy processors.
+/// The timeout for booting a guest. Without KVM, booting can take minutes on a busy machine.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(900);
 /// The maximum number of boot attempts if the kernel panics during boot.
 const MAX_BOOTS: u32 = 3;
@@ -43,7 +42,6 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Returns unused ephemeral ports.
     fn free() -> Result<Self, String> {
         let any =
             || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| format!("127.0.0.1: {error}"));
@@ -63,7 +61,6 @@ impl Ports {
 pub struct Machine {
     /// The forwarded ports.
     pub ports: Ports,
-    /// The file with the output of the console.
     pub(super) console: PathBuf,
     pub(super) process: u32,
     /// The directory that the guest mounts read-only as /host.

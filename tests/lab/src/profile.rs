@@ -28,8 +28,7 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
 
 /// Returns a script that runs nfs3bench under perf in the guest and prints the input for [`Profile::of`].
 ///
-/// The output contains functions and their files, but no inlined functions. Perf would need more time to
-/// resolve inlined functions than the measurement takes.
+/// The output has no inlined functions, because perf needs too much time to resolve them.
 pub(super) fn script(arguments: &str) -> String {
     format!(
         "set -e; ulimit -l unlimited
@@ -107,7 +106,7 @@ impl Sample<'_> {
         self.functions.iter().any(|function| prefixes.iter().any(|prefix| function.starts_with(prefix)))
     }
 
-    /// Returns the activity, or `None` for the profiler itself.
+    /// Returns `None` for the profiler itself.
     fn part(&self, our_client: bool) -> Option<Part> {
         let interrupted = || self.has(&["asm_sysvec_", "asm_common_interrupt"]);
         let ours = ["tokio-rt-worker", "nfs3d", "rdma-memory"].contains(&self.thread);
@@ -185,8 +184,7 @@ impl Profile {
         Ok(Profile { parts: parts.map(microseconds), user })
     }
 
-    /// Lists the user-space functions with the most time per call, in microseconds. Returns `None` for an
-    /// empty list.
+    /// Lists the user-space functions with the most time per call, in microseconds.
     pub(super) fn functions(&self, title: &str, max: usize) -> Option<String> {
         let line = |(name, time): &(String, f64)| format!("\n{time:>10.1}  {name}");
         let lines: String = self.user.iter().take(max).map(line).collect();
@@ -194,8 +192,7 @@ impl Profile {
     }
 }
 
-/// Formats a table with a column for each profile, a row for each activity, and the sums. Omits activities
-/// that take less than 1 µs in all profiles.
+/// Formats a table with a column for each profile, a row for each activity, and the sums.
 pub(super) fn table(title: &str, columns: &[(&str, Profile)]) -> String {
     let line = |name: &str, numbers: Vec<f64>| {
         let numbers: String = numbers.iter().map(|number| format!("{number:>16.0}")).collect();

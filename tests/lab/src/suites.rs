@@ -29,7 +29,6 @@ pub(super) fn check_available(archive: &Archive, cache: &Path) -> Result<(), Str
     })
 }
 
-/// Creates `root` with the programs from Debian, and `bin` with the programs from crates.io.
 pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(), String> {
     archive.unpack_all(PACKAGES, &folder.join("root"), "with test suites")?;
     for unneeded in ["doc", "man", "locale", "lintian"] {
@@ -59,8 +58,7 @@ fn install(name: &str, version: &str, work: &Path, folder: &Path) -> Result<(), 
     output(cargo.arg("--target-dir").arg(work)).map(drop)
 }
 
-/// Returns a cargo command that runs outside this workspace, so that the settings of the workspace do not
-/// apply.
+/// Cargo runs outside this workspace, so that the settings of the workspace do not apply.
 fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");

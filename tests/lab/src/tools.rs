@@ -70,7 +70,6 @@ pub(super) fn output(command: &mut Command) -> Result<String, String> {
     Err(format!("`{shown} {}` failed:\n{}", arguments.join(" "), last_lines(&errors, 30)))
 }
 
-/// Runs two commands and pipes the output of the first into the second.
 pub(super) fn pipe(first: &mut Command, second: &mut Command) -> Result<(), String> {
     let shown = first.get_program().to_string_lossy().into_owned();
     let mut writer = first.stdout(Stdio::piped()).spawn().map_err(|error| format!("{shown}: {error}"))?;
@@ -96,7 +95,7 @@ pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> String {
     move |error| format!("{path}: {error}")
 }
 
-/// Removes a directory and its content. Succeeds if the directory does not exist.
+/// Succeeds if the directory does not exist.
 pub(super) fn remove(folder: &Path) -> Result<(), String> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(folder)(error)),

@@ -39,8 +39,6 @@ fn line(what: &str, why: &str) -> String {
     format!("{}\t{}", words(what), words(why))
 }
 
-/// Returns the name of the test binary and, if known, of the test.
-///
 /// libtest names each thread after its test, except when it runs tests on a single thread.
 fn current_test() -> String {
     let binary = env::current_exe().ok();

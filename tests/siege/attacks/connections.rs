@@ -77,7 +77,7 @@ pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
 /// does not read the reply.
 pub(super) async fn busy(target: Target) -> Infallible {
     let attempt = |target: Target, number: usize| async move {
-        // A burst would overflow the listener's queue, and the server would refuse many connections.
+        // A burst would overflow the listener's queue.
         sleep(Duration::from_millis(u64::try_from(number)?)).await;
         let (host, is_rdma) = (host(number % HOSTS), (number / HOSTS).is_multiple_of(2));
         let args = Read3Args { file: target.large, offset: 0, count: REPLY };

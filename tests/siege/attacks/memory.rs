@@ -28,7 +28,6 @@ pub(super) const HOLD: Duration = Duration::from_secs(15);
 /// The pause between pieces of 4 KiB. The resulting 40 KiB/s is less than the rate that the server requires.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// Connects over RDMA and sends READs of 4 MiB each.
 async fn reads_over_rdma(target: &Target, number: usize) -> anyhow::Result<RdmaPeer> {
     let mut peer = RdmaPeer::connect(host(number), target.rdma).await?;
     let sink = peer.register(Memory::Sink(BytesMut::with_capacity(TRANSFER as usize)))?;
@@ -39,7 +38,6 @@ async fn reads_over_rdma(target: &Target, number: usize) -> anyhow::Result<RdmaP
     Ok(peer)
 }
 
-/// Connects over TCP and sends READs of 4 MiB each.
 async fn reads_over_tcp(target: &Target, number: usize) -> anyhow::Result<TcpStream> {
     let mut socket = connect(host(number), target.tcp).await?;
     let args = Read3Args { file: target.large, offset: 0, count: TRANSFER };
@@ -114,7 +112,7 @@ pub(super) async fn slow_over_tcp(target: Target) -> Infallible {
 pub(super) enum LastMib {
     /// The peer does not send the last MiB.
     Withheld,
-    /// The peer sends the last MiB at 40 KiB/s.
+    /// The peer sends the last MiB slowly.
     Slow,
 }
 
@@ -145,9 +143,8 @@ pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallib
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends record fragments of 8 MiB and one byte. With [`LastMib::Withheld`], only the last byte is withheld,
-/// so that the server must store 8 MiB of each fragment. With [`LastMib::Slow`], the last MiB and the last
-/// byte are sent slowly.
+/// Sends record fragments of 8 MiB and one byte. [`LastMib::Withheld`] withholds only the last byte, so that
+/// the server must store 8 MiB of each fragment.
 pub(super) async fn unfinished_records(target: Target, last: LastMib) -> Infallible {
     let fragment = Bytes::from(vec![0; (8 << 20) + 1]);
     let attempt = move |target: Target, number| {

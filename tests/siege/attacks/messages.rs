@@ -28,7 +28,7 @@ fn random_bytes(rng: &mut Rng, len: u64) -> Vec<u8> {
     (0..rng.below(len)).map(|_| rng.next_u64().to_be_bytes()[7]).collect()
 }
 
-/// Sends random bytes to both ports. Over RDMA, some attempts perform the handshake first.
+/// Over RDMA, some attempts perform the handshake first.
 pub(super) async fn garbage(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut rng = rng(&target, number);
@@ -64,7 +64,6 @@ pub(super) async fn oversized_private_data(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends RDMA Reads and Writes with handles that the server did not advertise.
 pub(super) async fn foreign_rdma_handles(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut rng = rng(&target, number);

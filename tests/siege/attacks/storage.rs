@@ -28,7 +28,6 @@ fn stable_write(target: &Target, len: u32) -> Write3Args {
     Write3Args { file: target.shared, offset: 0, count: len, stable, data }
 }
 
-/// Sends stable WRITEs and closes each connection without waiting for the replies.
 pub(super) async fn abandoned_writes(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut socket = connect(host(number), target.tcp).await?;

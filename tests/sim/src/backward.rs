@@ -55,8 +55,7 @@ impl std::ops::AddAssign for Bidirectional {
 
 /// Runs random calls in both directions on one connection.
 ///
-/// Both directions use the same XIDs. Replies are sent in random order. About two thirds of the runs may have
-/// faults. The same seed repeats the same run.
+/// Both directions use the same XIDs. Replies are sent in random order. The same seed repeats the same run.
 ///
 /// # Panics
 /// Panics if an engine violates a rule.

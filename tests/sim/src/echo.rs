@@ -74,12 +74,11 @@ pub struct Res {
 }
 
 /// Returns `len` bytes that depend on the seed and on their offset.
-///
-/// The function writes eight bytes at a time, because a run spends most of its time here.
 #[must_use]
 pub fn pattern(seed: u32, len: usize) -> Bytes {
     let mut at = u64::from(seed) << 32;
     let mut data = Vec::with_capacity(len.next_multiple_of(8));
+    // Append eight bytes at a time, because a run spends most of its time here.
     while data.len() < len {
         at += 1;
         let mixed = (at ^ (at >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

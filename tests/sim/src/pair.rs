@@ -214,7 +214,6 @@ impl Pair {
         }
     }
 
-    /// Records the grant of a reply and removes the XID of its call.
     fn note_grant(&mut self, completion: &Completion) {
         let Completion::Received { message, .. } = completion else { return };
         let Ok((Header { xid, credits, .. }, _)) = decode_reply(message, &self.limits) else { return };
@@ -361,7 +360,6 @@ impl Pair {
         }
     }
 
-    /// Checks that enough Receives are posted for backward calls and for their replies.
     fn check_backward_flow(&self) {
         let credits = self.caller.credits();
         assert!(credits.granted() >= 1 && credits.granted() <= credits.requested(), "{credits:?}");

@@ -65,8 +65,7 @@ impl std::ops::AddAssign for Outcome {
 
 /// Runs random calls between two engines with random settings.
 ///
-/// Replies are sent in random order. About two thirds of the runs may have faults. The same seed repeats the
-/// same run.
+/// Replies are sent in random order. The same seed repeats the same run.
 ///
 /// # Panics
 /// Panics if an engine violates a rule.
@@ -99,7 +98,7 @@ pub(super) fn word(rng: &mut Rng) -> u32 {
     u32::try_from(rng.below(1 << 32)).expect("below 2^32")
 }
 
-/// Returns a random number of calls for a run: usually at most 40, and sometimes up to 400.
+/// Returns a random number of calls for a run.
 pub(super) fn length(rng: &mut Rng) -> u64 {
     let max = one(rng, &[24, 24, 40, 400]);
     1 + rng.below(max)
@@ -165,7 +164,6 @@ pub(super) fn check_reply(reply: &IncomingReply, xid: u32, args: &Args) {
     assert!(result == args.result(), "wrong result: {:?}", args.want);
 }
 
-/// Occasionally changes the server's grant to a few credits or to its maximum.
 pub(super) fn change_grant(pair: &mut Pair, rng: &mut Rng) {
     if rng.chance(1, 40) {
         pair.responder.set_grant(one(rng, &[0, 1, 2, 5, u32::MAX, u32::MAX]));

@@ -280,7 +280,6 @@ impl Run {
         Time(self.began + self.session.requester().map_or(Duration::ZERO, |pair| pair.fabric.now()))
     }
 
-    /// Runs the connection's next event. Returns false if no event is left.
     fn step(&mut self) -> bool {
         let moved = self.session.requester_mut().is_some_and(|pair| {
             change_grant(pair, &mut self.rng);
@@ -295,8 +294,7 @@ impl Run {
         moved
     }
 
-    /// Exchanges actions and completions of the connection until none are left, and processes the session's
-    /// events. If the connection ends, sets `began` to the time of its end.
+    /// If the connection ends, sets `began` to the time of its end.
     fn settle(&mut self, now: Time) {
         if let Some(pair) = self.session.requester_mut() {
             pair.settle();
@@ -309,9 +307,8 @@ impl Run {
         }
     }
 
-    /// Runs the server of a connection that has ended for the client.
-    ///
-    /// The server still receives and runs the outstanding calls, and learns of the end later.
+    /// After the connection has ended for the client, the server still runs the outstanding calls and learns
+    /// of the end later.
     fn drain_server_side(&mut self) {
         if !self.session.requester().is_some_and(Pair::client_is_closed) {
             return;
@@ -480,8 +477,6 @@ impl Run {
         }
     }
 
-    /// Handles the end of a connection at the server.
-    ///
     /// Calls with an entry in the cache run to completion unless the server restarts.
     fn server_disconnected(&mut self) {
         if self.restarts && self.rng.chance(1, 3) {

@@ -84,7 +84,6 @@ impl notices_v1::Handler for Subscriber {
         self.running.fetch_sub(1, Ordering::Relaxed);
         self.received.lock().expect("no panic").push(notice.number);
         assert_ne!(notice.number, PANIC, "the notice requests a panic");
-        // A notice that starts with `A` gets a long reply.
         let len = if notice.text.as_bytes().starts_with(b"A") { 5000 } else { 0 };
         Ok(Noted { number: notice.number, answer: vec![8; len].into() })
     }

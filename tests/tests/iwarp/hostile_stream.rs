@@ -274,8 +274,6 @@ async fn r346_no_data_is_delivered_after_an_error() {
     assert_untouched(&returned, "after an error");
 }
 
-/// Each bit is set in about half of the handles, and differences between successive handles rarely repeat.
-///
 /// Requirement: R675, R676
 #[tokio::test]
 async fn r262_r367_handles_cannot_be_guessed() {

@@ -46,7 +46,7 @@ impl Service for Gate {
     }
 }
 
-/// Starts a server without a duplicate-request cache. The returned task can be aborted.
+/// Starts a server without a duplicate-request cache.
 async fn serve_uncached(address: SocketAddr, tcp: bool, services: Services) -> (SocketAddr, JoinHandle<()>) {
     let forever = std::future::pending;
     // Retry while the previous server still occupies the address.

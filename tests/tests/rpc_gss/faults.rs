@@ -182,7 +182,7 @@ async fn an_unanswered_call_does_not_affect_other_calls_on_its_tcp_connection() 
     for _ in 0..300 {
         socket.send(&message).await;
     }
-    // The next message of the client is accepted.
+    // The server still accepts the client's next message.
     direct.change_calls(|_| vec![0; 4]);
     assert!(echo(&client, &args(10, 10, 10)).await.is_err());
     socket.send(&direct.last_call().flatten()).await;

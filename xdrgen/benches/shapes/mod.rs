@@ -2,11 +2,9 @@
 
 use std::fmt::Write;
 
-/// The shape of a document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    /// The name of the document.
     pub(crate) file: &'static str,
     /// Returns the text of a document. The length of the text is roughly proportional to the argument.
     pub(crate) text: fn(usize) -> String,

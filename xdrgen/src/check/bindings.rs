@@ -9,8 +9,8 @@ use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId};
 use crate::similarity::nearest;
 use crate::source::Span;
 
-/// The default minimum size of an item that the runtime sends in a chunk, in bytes: the smallest inline
-/// threshold.
+/// The default minimum size of an item that a client sends in a Read chunk, in bytes. Equals the smallest
+/// inline threshold.
 const WORTH: u32 = 1024;
 
 /// A binding with its resolved names.
@@ -50,8 +50,6 @@ struct BoundReply<'b> {
     item: Option<Sum>,
     whole: Option<Sum>,
 }
-
-// ---- names
 
 /// Resolves the names in bindings. A second binding of a version is dropped.
 pub(super) fn resolve<'b>(
@@ -111,7 +109,6 @@ fn find_version(hir: &Hir, binding: &Binding, found: &mut Found) -> Option<(usiz
     Some((index, version))
 }
 
-/// Finds the field that `Type.field` names.
 fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Option<Item<'b>> {
     let Some((of, name)) = item.value.rsplit_once('.') else {
         found.push(BindingKind::NoPath { item: item.value.clone() }.at(item.span));
@@ -148,7 +145,6 @@ fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Opti
     Some(Item { written: item, of: TypeId(id), field: index, size, before: None })
 }
 
-/// Finds the procedure and the fields that the table of a reply names.
 fn reply<'b>(
     hir: &Hir,
     procedures: &[Procedure],
@@ -214,8 +210,6 @@ fn field_path(
     Some((path.to_vec(), wide))
 }
 
-// ---- effects
-
 impl Item<'_> {
     /// Returns true if the field can be eligible: opaque data or a string of variable length, with a maximum
     /// above 0.
@@ -255,9 +249,6 @@ impl Bound<'_> {
     }
 }
 
-// ---- rules
-
-/// Returns all items, each with its binding and its field.
 fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f Item<'f>, &'f Field)> {
     let all = facts.bound.iter().flat_map(|bound| bound.items.iter().map(move |item| (bound, item)));
     all.filter_map(|(bound, item)| {
@@ -355,7 +346,6 @@ pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// Returns true if the result of a procedure contains an eligible item.
 fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     let mut types: Vec<TypeId> = Vec::new();
     if let Type::Named(id) = &procedure.result {

@@ -18,7 +18,6 @@ pub(super) struct Messages<'m> {
 }
 
 impl<'m> Messages<'m> {
-    /// Returns the procedures with a reply table in the binding.
     fn bounded(&self) -> impl Iterator<Item = (&'m Procedure, &'m Reply)> {
         let Messages { version, binding, .. } = *self;
         binding.replies.iter().filter_map(|reply| {

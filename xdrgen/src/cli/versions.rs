@@ -71,7 +71,6 @@ impl Place {
     }
 }
 
-/// Returns a position as `file:line`.
 pub(super) fn place(sources: &Sources, span: Span) -> String {
     let Place { file, line, .. } = Place::of(sources, span);
     format!("{file}:{line}")

@@ -251,9 +251,6 @@ impl<'m> Judge<'m> {
         }
     }
 
-    // ---- unions and their enums
-
-    /// Judges an arm that was removed or added.
     fn arm(
         &mut self,
         path: &Path<'m>,
@@ -355,12 +352,9 @@ impl<'m> Judge<'m> {
         }
     }
 
-    // ---- names for numbers
-
-    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. The name may
-    /// be removed, except for a flag under the rules of RFC 8178, but its number may not change. A new flag
-    /// must use free bits of its word. The members of one enum are flags of one word; a constant is a flag if
-    /// its name contains `FLAG`.
+    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. The name
+    /// may be removed, except for a flag under the rules of RFC 8178, but its number may not change. A
+    /// new flag must use free bits of its word.
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);
         let base = self.base;
@@ -419,8 +413,9 @@ fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// Returns the bits of a new named number, if it is a flag. The members of an enum may also have consecutive
-/// numbers, so a member with several bits is a flag only if its name contains `FLAG`.
+/// Returns the bits of a new named number, if it is a flag. The members of an enum may also have
+/// consecutive numbers, so a member with several bits is a flag only if its name has the word `FLAG` or
+/// `FLAGS`.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
     let has_flag_name = flag_word(one.0, "").is_some();
@@ -430,7 +425,7 @@ fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
 }
 
-/// Returns the word of a flag: the enum, or the prefix of the constant's name up to `FLAG`, if any.
+/// Returns the word of a flag: the enum, or the constant's name up to the word `FLAG` or `FLAGS`, if any.
 fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
     if !owner.is_empty() {
         return Some(owner);

@@ -195,8 +195,6 @@ impl<'m> Walk<'m> {
         }
     }
 
-    // ---- structs
-
     /// Compares sequences of fields. Nesting of structs is invisible on the wire.
     fn streams(&mut self, base: Use<'m>, new: Use<'m>, path: Path<'m>) {
         let (old_hir, new_hir) = (self.base, self.new);
@@ -266,8 +264,6 @@ impl<'m> Walk<'m> {
             self.emit_sent(path, Kind::Parts(one.len(), other.len()));
         }
     }
-
-    // ---- enums and unions
 
     fn enums(&mut self, old: TypeId, new: TypeId) -> &mut EnumUses<'m> {
         if self.bodies.insert((old, new)) {

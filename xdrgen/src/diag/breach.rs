@@ -363,7 +363,7 @@ kinds! {
     X514 Error NewNumber { part: Part, name: String } =>
         text(format!("the {} `{name}` is new, which RFC 8178 does not allow", part.name()))
         .label("not in the base")
-        .help("add an operation: a value of the enum of operations, with its arms");
+        .help("add an operation instead: a new member of the enum of operations, and its union arms");
     }
 }
 

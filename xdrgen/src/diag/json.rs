@@ -61,7 +61,7 @@ pub fn json_failure(file: Option<&str>, message: &str) -> String {
 }
 
 fn line(line: &Line<'_>) -> String {
-    // Serialization fails only for maps with keys that are not strings, and a line contains no map.
+    // Derived serialization fails only for maps with keys that are not strings, and a line contains no map.
     serde_json::to_string(line).map_or_else(|_| String::new(), |text| text + "\n")
 }
 

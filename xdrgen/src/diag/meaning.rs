@@ -226,7 +226,7 @@ kinds! {
         .help(format!("also define its value: `-D {name}=NUMBER`"));
     /// an argument or result of an unnamed type
     ///
-    /// An argument or result is written as the name of its type, not as a body.
+    /// The compiler requires a type name here. The grammar of RFC 5531 section 12.2 also permits a body.
     ///
     /// ```xdr
     /// program STORE {

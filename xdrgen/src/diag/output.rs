@@ -8,8 +8,8 @@ kinds! {
     /// two names become the same in Rust
     ///
     /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ only in case or
-    /// underscores become equal. The later name gets an underscore; `--names verbatim` keeps all names
-    /// unchanged. A later module also gets an underscore if two documents have the same file name, or if two
+    /// underscores become equal. The later name gets an underscore; `--names verbatim` keeps the document's
+    /// spelling. A later module also gets an underscore if two documents have the same file name, or if two
     /// namespaces become equal (`a::b` and `a_b`). This is a warning.
     ///
     /// ```xdr

@@ -120,7 +120,7 @@ pub(super) fn range(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
     let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);
     let line_end = text.get(start..end).and_then(|place| place.find(['\n', '\r']));
-    // A tab is shown as several spaces. An empty range gets a mark of one column instead.
+    // The mark of a single tab would be several columns wide. An empty range has a mark of one column.
     let end = if text.get(start..end) == Some("\t") { start } else { end };
     start..line_end.map_or(end, |length| start + length)
 }

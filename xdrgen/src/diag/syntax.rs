@@ -406,8 +406,8 @@ kinds! {
         .help("move it out, or remove its name");
     /// `opaque` is not a type name
     ///
-    /// `opaque` needs a size. Where a type name is required, such as in an argument of a procedure, a size
-    /// cannot be written.
+    /// `opaque` without a size is not a type. RFC 5531 section 12.2 allows no size in an argument or a result
+    /// of a procedure.
     ///
     /// ```xdr
     /// program STORE {

@@ -34,7 +34,6 @@ pub(super) struct Used {
     pub(super) imported: BTreeSet<&'static str>,
     /// The document or namespace of the current module.
     pub(super) own: Option<SourceId>,
-    /// The names from other modules, by module.
     pub(super) foreign: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -64,8 +63,7 @@ impl Code {
         Code { out: text, ..Code::default() }
     }
 
-    /// Returns the text. Escapes characters that reorder the surrounding text: rustc rejects them, and
-    /// readers should see them.
+    /// Escapes characters that reorder the surrounding text: rustc rejects them, and readers should see them.
     pub(super) fn finish(self) -> String {
         let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         // Few texts contain the first byte of these characters.
@@ -84,7 +82,6 @@ impl Code {
         (std::mem::take(&mut self.used), Code { margin: self.margin, ..Code::default() })
     }
 
-    /// Inserts lines and an empty line after them. Inserts nothing if `lines` is empty.
     pub(super) fn insert(&mut self, at: usize, lines: Code) {
         if !lines.out.is_empty() {
             self.out.insert_str(at, &(lines.out + "\n"));
@@ -371,12 +368,10 @@ fn width(part: &[Piece<'_>]) -> usize {
     part.iter().map(of).sum()
 }
 
-/// Breaks the text of a line at its possible breaks.
 struct Cutter<'t> {
     text: &'t str,
     /// The position of `text` in the output. `breaks` also has positions in the output.
     begin: usize,
-    /// The number of consumed bytes.
     at: usize,
     breaks: std::slice::Iter<'t, (usize, Break)>,
 }

@@ -212,7 +212,6 @@ impl Emitter<'_> {
         self.attribute(of, placement, code, |code| with(code.push("with = ")));
     }
 
-    /// Writes an attribute of a derive. In a crate, the attribute depends on the feature.
     fn attribute(&self, of: Known, placement: Placement, code: &mut Code, argument: impl FnOnce(&mut Code)) {
         field_attribute(placement, code, |code| {
             code.push("#[");

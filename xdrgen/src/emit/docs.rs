@@ -33,7 +33,6 @@ impl<'c> Lines<'c> {
     }
 }
 
-/// Writes the documentation of a definition: its name and section, its comments, and its source text.
 pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     lines.with(|out| {
         code(name, out);
@@ -50,19 +49,16 @@ pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     }
 }
 
-/// Returns the text to write before a heading: `section `, or nothing if the heading begins with `Appendix`.
 pub(super) fn section_word(heading: &str) -> &'static str {
     if heading.starts_with("Appendix ") { "" } else { "section " }
 }
 
-/// Writes the documentation of a part of a definition: its comments and its source text.
 pub(super) fn part(comments: &[String], declaration: &str, lines: &mut Lines<'_>) {
     paragraphs(comments, lines);
     lines.part();
     lines.with(|out| code(declaration, out));
 }
 
-/// Writes each comment that is not empty: prose as a paragraph, other text in a fenced block.
 pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     for comment in comments.iter().filter(|comment| !comment.trim().is_empty()) {
         lines.part();
@@ -84,8 +80,7 @@ fn fenced(text: &str, lines: &mut Lines<'_>) {
     lines.push(&fence);
 }
 
-/// Writes text with `tab` in place of each tab. Also replaces each CR or LF with a space, since these
-/// characters would end the comment line.
+/// Replaces each tab with `tab`, and each CR or LF, which would end the doc comment's line, with a space.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);
@@ -128,7 +123,7 @@ fn is_prose(comment: &str) -> bool {
     })
 }
 
-/// Writes a line of text as Markdown that renders unchanged.
+/// Escapes Markdown. Words with `://` become code, and trailing spaces are removed.
 fn escape(line: &str, out: &mut String) {
     let begin = out.len();
     let has_links = line.contains(':') && line.contains("://");

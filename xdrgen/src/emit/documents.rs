@@ -5,7 +5,6 @@ use crate::hash::HashMap;
 use crate::ir::{Item, Module};
 use crate::source::SourceId;
 
-/// A document or namespace with its own module.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) source: SourceId,

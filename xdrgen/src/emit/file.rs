@@ -41,8 +41,8 @@ struct ManifestFile<'a> {
 /// Maximum length in bytes of a wrapped line in a header or a `use`, unless a single word is longer.
 const WIDTH: usize = 100;
 
-/// Renders a template. Writing to memory never fails.
 fn rendered(template: &impl Template) -> String {
+    // Rendering to memory never fails.
     template.render().unwrap_or_default()
 }
 
@@ -80,7 +80,6 @@ impl Files<'_> {
         self.emitter.documents.iter().map(file).collect()
     }
 
-    /// Returns `mod.rs` and a file for each module.
     pub(crate) fn directory(&self) -> Vec<(PathBuf, String)> {
         let mut code = self.file(&self.head.documents);
         let mut files = self.modules(&mut code);
@@ -124,7 +123,6 @@ impl Files<'_> {
         lines
     }
 
-    /// Returns the features of a crate, and the dependencies that they enable.
     fn features(&self, package: &Package) -> Vec<(&'static str, &'static str)> {
         let known = self.emitter.derives.iter().filter_map(|derive| Known::named(derive));
         let dependency = |known: Known| match package.is_member() {
@@ -140,7 +138,6 @@ fn needs_std(feature: &str) -> bool {
     feature == Known::Arbitrary.name()
 }
 
-/// Returns the line of the manifest for the dependency on the runtime.
 fn runtime(package: &Package) -> String {
     let version = env!("CARGO_PKG_VERSION");
     match &package.manifest {

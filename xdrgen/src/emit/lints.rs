@@ -6,7 +6,6 @@ use crate::ir::{Body, TypeDef};
 use crate::names::{Names, camel, snake, upper};
 
 impl Emitter<'_> {
-    /// Allows the lints that the names of a type, its fields and its variants may violate.
     pub(super) fn allow_type(&self, ty: &TypeDef, code: &mut Code) {
         if self.names == Names::Rust {
             return;

@@ -29,7 +29,6 @@ impl Files<'_> {
 }
 
 impl Emitter<'_> {
-    /// Writes how many types, constants and programs the crate has, and lists its modules.
     fn contents(&self, text: &mut Vec<String>) {
         let module = self.module;
         let counts = [
@@ -133,8 +132,6 @@ let result = client.{method}(&{parameter}).await?;
         }
     }
 
-    /// Returns the path to the module of a program's document or namespace; empty if all items are in one
-    /// module.
     fn path_to(&self, program: &Program) -> String {
         let home = self.home(program.source);
         home.map_or_else(String::new, |home| format!("{}::", home.ident))

@@ -86,7 +86,6 @@ impl Emitter<'_> {
         code.close_list(");").end();
     }
 
-    /// Writes the conversions between a struct of one unnamed field and that field.
     fn conversions(&self, ty: &TypeDef, field: &Field, code: &mut Code) {
         let name = |code: &mut Code| _ = code.add([&ty.ident, parameter(ty)]);
         let held = |code: &mut Code| self.field_type(field, Place::Types, code);
@@ -212,7 +211,6 @@ impl Emitter<'_> {
         code.push(",").end();
     }
 
-    /// Writes the attribute with the discriminants that select an arm.
     fn labels(&self, arm: &Arm, code: &mut Code) {
         code.begin().open("#[xdr(").push(if arm.labels.is_empty() { "default" } else { "" });
         for label in &arm.labels {

@@ -10,7 +10,7 @@ use crate::source::{SourceId, Span, narrow};
 /// Unmarked lines that are read as XDR, and findings about them.
 #[derive(Default)]
 pub(super) struct Gaps {
-    /// The indices of the lines, in order.
+    /// Indices of the document's lines, in ascending order.
     pub(super) lines: Vec<usize>,
     pub(super) found: Vec<Diagnostic>,
 }
@@ -25,7 +25,8 @@ pub(super) fn gaps(
 ) -> Gaps {
     let mut gaps = Gaps::default();
     let mut body = Body::default();
-    // These lines lack their marks if a marked line of the same body follows.
+    // Unmarked lines that can be part of the body. If a marked line of the body follows, their marks are
+    // missing.
     let mut waiting: Vec<usize> = Vec::new();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);

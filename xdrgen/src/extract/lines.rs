@@ -29,7 +29,6 @@ pub struct Section {
 /// Estimated length of a line in bytes. In most RFCs, the lines are longer on average.
 const BYTES_OF_A_LINE: usize = 32;
 
-/// Splits a document into lines and flags those of page breaks.
 pub(crate) fn lines(document: &str) -> Vec<Line> {
     let mut lines = Vec::with_capacity(document.len() / BYTES_OF_A_LINE);
     let mut start = 0;
@@ -77,7 +76,6 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
     }
 }
 
-/// Returns true if a line contains only white space.
 pub(crate) fn is_blank(line: &str) -> bool {
     match line.bytes().find(|byte| !byte.is_ascii_whitespace()) {
         None => true,

@@ -56,7 +56,6 @@ pub(crate) fn report(
     }
 }
 
-/// Returns the documents that a document includes, directly or indirectly.
 fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> HashSet<SourceId> {
     let mut all = HashSet::default();
     let mut open = vec![document];

@@ -6,8 +6,7 @@ use crate::graph::Graph;
 use crate::hir::Hir;
 use crate::ir::{Body, Module, Type};
 
-/// Omits and reports bindings with eligible items, since the transport must own the memory of an item. A
-/// binding without eligible items is kept.
+/// Omits and reports bindings with eligible items, since the transport must own the memory of an item.
 pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     let fields = hir.types.iter_mut().flat_map(|ty| ty.body.declared_mut());
     fields.for_each(|field| field.eligible = false);
@@ -27,8 +26,6 @@ pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Fou
     }
 }
 
-/// Finds the types that borrow: those that contain variable-length data, a counted array, a list, a box or
-/// a borrowing type.
 pub(crate) fn find_borrowing(module: &mut Module, graph: &Graph) {
     let borrows = graph.solve(false, |id, borrows| {
         module.get(id).is_some_and(|ty| match &ty.body {

@@ -49,8 +49,6 @@ fn shared(module: &Module) -> HashSet<TypeId> {
     shared
 }
 
-// ---- recursion
-
 /// Boxes recursive values. In a valid protocol, every cycle contains optional data, a union's arm or an
 /// array. Optional data and payloads get a box; an array needs no box.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
@@ -105,9 +103,7 @@ fn box_optional(ty: &mut Type, is_on_cycle: &dyn Fn(&Type) -> bool) {
     }
 }
 
-// ---- traits
-
-/// Decides which traits each type derives. The graph must contain all uses.
+/// The graph must contain all uses.
 pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
     let is_small: Vec<bool> = match module.data {
         Data::Borrowed => Memory::of(module, held).of_types.into_iter().map(|size| size <= COPIED).collect(),
@@ -177,8 +173,6 @@ fn type_has_default(ty: &Type, data: Data, derives: &[Derives]) -> bool {
         Type::Array(_) | Type::Optional(_) => true,
     }
 }
-
-// ---- sizes
 
 /// The approximate size in memory of the values of each type, in bytes.
 struct Memory {

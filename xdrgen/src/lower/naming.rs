@@ -57,7 +57,6 @@ pub(super) struct Naming<'f> {
 struct Scope {
     consts: Taken,
     types: Taken,
-    /// The modules of versions.
     versions: Taken,
 }
 

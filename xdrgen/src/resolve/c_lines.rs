@@ -13,12 +13,10 @@ pub(crate) struct CLines<'a> {
     macros: HashMap<&'a str, Span>,
     /// The included files: first those that may be XDR, then the others.
     includes: HashMap<SourceId, [Vec<&'a str>; 2]>,
-    /// Definitions in inactive branches.
     hidden: HashMap<&'a str, &'a Hidden>,
 }
 
 impl<'a> CLines<'a> {
-    /// Stores a `#define` or `#include` line, and ignores other definitions.
     pub(crate) fn add(&mut self, definition: &'a Definition) {
         let DefinitionKind::PassThrough(text) = &definition.kind else { return };
         let Some(rest) = text.trim_start().strip_prefix('#') else { return };

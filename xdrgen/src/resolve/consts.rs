@@ -43,8 +43,8 @@ pub(crate) fn span(value: &Value) -> Span {
 }
 
 impl Consts {
-    /// Returns the number of a value. An invalid value is reported and yields `None`. Follows names up to a
-    /// number, then adds the offset of each of these names.
+    /// Returns the number of a value. An invalid value is reported and yields `None`. Follows the chain of
+    /// names to a number, then adds the offset of each name.
     pub(crate) fn eval(
         &mut self,
         value: &Value,

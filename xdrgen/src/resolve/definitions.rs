@@ -92,7 +92,6 @@ impl<'a> Resolver<'a> {
         found.chain(unresolved).for_each(|within| *within = name());
     }
 
-    /// Registers the name of a definition before references are resolved.
     fn declare(&mut self, definition: &'a Definition) {
         let Some(name) = defined_name(definition) else { return };
         match definition.kind {
@@ -137,7 +136,6 @@ impl<'a> Resolver<'a> {
         self.place(id, body);
     }
 
-    /// Returns true if a document or the prelude defines a type with this name.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
     }
@@ -257,7 +255,6 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Resolves a type name: an external type, a definition, a predefined name, or an erratum.
     fn named(&mut self, name: &Identifier) -> Option<Type> {
         if self.known.externs.contains_key(&name.name) {
             return Some(Type::Extern(name.name.clone()));
@@ -295,8 +292,7 @@ impl<'a> Resolver<'a> {
         Some(Bound { value: bounded, constant: constant.cloned() })
     }
 
-    /// Reports a bound that is out of range. A named value is reported once, with the position of its
-    /// definition.
+    /// A named value is reported once, with the position of its definition.
     fn bad_bound(&mut self, value: &Value, number: i128) {
         let constant = match value {
             Value::Name(name) if !self.bad_bounds.insert(name.name.clone()) => return,

@@ -92,8 +92,8 @@ impl Resolver<'_> {
     }
 }
 
-/// Returns a substitute for a member whose value is out of range, so that a label with its name stays
-/// valid. The substitute is never emitted, so any unused value suffices.
+/// Returns a substitute for a member whose value is out of range, so that a label with its name stays valid.
+/// The substitute is never emitted.
 fn stand_in(name: &str, index: usize) -> Member {
     let value = i32::try_from(index).map_or(i32::MIN, |index| i32::MIN.saturating_add(index));
     Member { name: name.to_owned(), value, same_as: None, comments: Vec::new(), span: Span::default() }

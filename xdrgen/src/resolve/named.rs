@@ -2,7 +2,6 @@
 
 use crate::ast::{Declaration, Definition, DefinitionKind, Identifier, Multiplicity, TypeSpecifierKind};
 
-/// Returns the name that a definition defines; `None` for a line for C.
 pub(crate) fn defined_name(definition: &Definition) -> Option<&Identifier> {
     match &definition.kind {
         DefinitionKind::Const(constant) => Some(&constant.name),

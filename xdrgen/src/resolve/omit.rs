@@ -22,7 +22,7 @@ struct Omission<'a> {
     omitted: HashSet<*const Definition>,
     /// Findings about the omitted definitions.
     found: Vec<Diagnostic>,
-    /// The findings about other definitions.
+    /// Findings about other definitions.
     kept: Vec<Diagnostic>,
     omitted_names: HashSet<Name>,
     /// Omitted names whose uses are not processed yet.

@@ -124,7 +124,7 @@ impl Prelude {
         Prelude(named.collect())
     }
 
-    /// Returns the prelude's definition of a name, if any. The definition gets the position `place`.
+    /// The definition gets the position `place`.
     pub(crate) fn definition(&self, name: &str, place: Span) -> Option<Definition> {
         parsed(self.0.get(name)?, place).pop()
     }

@@ -9,7 +9,6 @@ use crate::hash::HashMap;
 use crate::hir::{Body, Docs, Field, Procedure, Program, Type, Version};
 use crate::source::Span;
 
-/// The names and numbers seen so far among a program's versions or a version's procedures.
 #[derive(Default)]
 struct Seen<'a> {
     names: HashMap<&'a str, Span>,
@@ -167,7 +166,7 @@ impl<'a> Resolver<'a> {
         fits
     }
 
-    /// Returns true if the name is new and the number is valid and new. Reports a duplicate.
+    /// Reports a duplicate name or number. Returns false for a duplicate and for an invalid number.
     fn is_new(
         &mut self,
         name: &'a Identifier,

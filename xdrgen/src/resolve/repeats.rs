@@ -12,7 +12,6 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Returns true if two definitions with the same name are equivalent.
     pub(crate) fn same(&mut self, first: &Definition, second: &Definition) -> bool {
         if is_own_name(first) || is_own_name(second) {
             return true;

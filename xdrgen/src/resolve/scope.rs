@@ -44,7 +44,6 @@ pub(crate) struct Scope<'a> {
     programs: HashMap<&'a str, &'a Definition>,
     /// The names of unparsable definitions, which are never corrected to similar names.
     omitted: HashSet<&'a str>,
-    /// The trust in each document. Errata in published documents are corrected.
     trust: HashMap<SourceId, Trust>,
     pub(crate) externs: Option<&'a BTreeMap<String, String>>,
     pub(crate) c_lines: CLines<'a>,
@@ -98,8 +97,6 @@ impl<'a> Scope<'a> {
         scope
     }
 
-    /// Returns the finding about an undefined type name, with the probable intent and a possible origin, if
-    /// known.
     pub(crate) fn missing_type(&self, name: &Identifier) -> Unresolved {
         let text = name.name.as_str();
         let elsewhere = || FOREIGN_TYPES.iter().find(|(other, _)| text.eq_ignore_ascii_case(other));
@@ -226,7 +223,6 @@ impl<'a> Scope<'a> {
         self.definitions = definitions;
     }
 
-    /// Removes the values of a definition's members, since another definition replaces it.
     fn forget_members(&mut self, definition: &'a Definition) {
         for body in enums(definition) {
             for member in &body.members {
@@ -273,7 +269,6 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns true if a position is in a document that its author can correct.
     fn is_own(&self, place: Span) -> bool {
         self.trust.get(&place.source) == Some(&Trust::Own)
     }

@@ -16,14 +16,12 @@ use crate::keywords::before_comment;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
-/// Definitions from outside the documents, and the options of `resolve`.
 pub(crate) struct Known<'a> {
     /// The paths of existing Rust types, by the names that documents use. No types with these names are
     /// supplied.
     pub(crate) externs: &'a BTreeMap<String, String>,
     /// Names in the form of `-D`: `NAME` or `NAME=VALUE`.
     pub(crate) defined: &'a BTreeSet<String>,
-    /// True if the prelude may be used.
     pub(crate) prelude: bool,
     /// True if invalid definitions are omitted from any document, not only from published documents.
     pub(crate) keep_going: bool,
@@ -32,7 +30,6 @@ pub(crate) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Returns true if the name of a type has a predefined meaning.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
     }
@@ -42,7 +39,6 @@ impl Known<'_> {
     }
 }
 
-/// Adds external definitions of names that a document uses and no document defines.
 pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
     let mut defined = Defined::default();
     let all = || documents.iter().flat_map(|document| &document.definitions);
@@ -145,7 +141,6 @@ struct Macros {
     computed: RefCell<HashMap<String, Option<i128>>>,
 }
 
-/// Maximum length of a chain of macros.
 const MAX_CHAIN: usize = 64;
 
 impl Macros {
@@ -241,7 +236,6 @@ impl Macros {
         Some(Definition { kind, span, docs: Vec::new(), section: None, text })
     }
 
-    /// Returns the value of a constant or a macro, if it can be computed.
     fn number(&self, name: &str, chain: usize) -> Option<i128> {
         if let Some(number) = self.numbers.get(name) {
             return Some(*number);
@@ -260,7 +254,6 @@ impl Macros {
     }
 }
 
-/// Resolves the names in the body of a macro.
 struct Chain<'a> {
     macros: &'a Macros,
     length: usize,

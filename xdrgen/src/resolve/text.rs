@@ -70,7 +70,6 @@ fn union(body: &UnionBody) -> String {
     text + " }"
 }
 
-/// Returns a declaration, with or without the contents of bodies.
 fn written(declaration: &Declaration, bodies: bool) -> String {
     let kind = &declaration.specifier.kind;
     let name = declaration.name.as_ref().map_or("", |name| &name.name);
@@ -96,7 +95,6 @@ pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
     format!("{result} {}({arguments}) = {};", procedure.name.name, value(&procedure.number))
 }
 
-/// Returns a value as a decimal number or a name.
 pub(crate) fn value(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Literal { value, .. } => value.to_string().into(),

@@ -64,7 +64,6 @@ impl<'a> Resolver<'a> {
         self.hir.selector(ty)
     }
 
-    /// Resolves the labels of an arm. Invalid labels are reported and omitted.
     fn labels(
         &mut self,
         case: &CaseSpec,

@@ -27,7 +27,6 @@ impl Unresolved {
     }
 }
 
-/// The probable cause of an undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// No definition has this name or a similar name.
@@ -76,7 +75,6 @@ pub(crate) const BUILT_IN: &[&str] = &[
     "unsigned",
 ];
 
-/// Type names of other languages, and their equivalents in XDR.
 pub(crate) const FOREIGN_TYPES: &[(&str, &str)] = &[
     ("boolean", "bool"),
     ("byte", "opaque name[1]"),

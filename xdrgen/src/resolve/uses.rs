@@ -4,7 +4,6 @@ use super::named::{defined_name, is_own_name};
 use crate::ast::{Declaration, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifierKind, Value};
 use crate::hash::HashSet;
 
-/// A name and its role in a definition, or a part or an enum of the definition.
 #[derive(Clone, Copy)]
 enum Role<'d> {
     DefinesType(&'d Identifier),

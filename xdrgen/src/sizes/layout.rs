@@ -106,8 +106,6 @@ pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
     }
 }
 
-// ---- items
-
 /// Returns all types in topological order, with the types of each cycle in one slice.
 fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
     graph.order().chunk_by(|one, other| graph.cycle(*one) == graph.cycle(*other))

@@ -86,7 +86,6 @@ fn dispatch(procedure: u32, args: Reader<'_>) -> Result<Received, Reject> {
     Ok(Received::unreduced(reply.into_message().stream))
 }
 
-/// A transport to the server in the same process.
 struct MessageTransport;
 
 impl CallTransport for MessageTransport {

@@ -8,7 +8,6 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace").to_path_buf()
 }
 
-/// Returns the sections of the workspace's manifest for the profile `dev`.
 fn dev_profile() -> String {
     let manifest = fs::read_to_string(workspace().join("Cargo.toml")).expect("the workspace's manifest");
     let mut is_dev = false;
@@ -21,7 +20,6 @@ fn dev_profile() -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the section of a manifest that disables the optimization of a crate of the workspace.
 fn unoptimized(name: &str) -> String {
     format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = 0\n\n")
 }

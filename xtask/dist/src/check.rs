@@ -14,7 +14,6 @@ use clap_complete::Shell;
 use crate::workspace::Workspace;
 use crate::{archive, pages, run};
 
-/// The Debian release of the minimal root.
 const DEBIAN: &str = "bookworm";
 /// The option of `systemd-analyze security` with the maximum exposure level of the unit, in tenths.
 const EXPOSURE: &str = "--threshold=39";

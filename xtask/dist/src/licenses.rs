@@ -35,7 +35,6 @@ pub(crate) fn third_party(workspace: &Workspace) -> Result<String> {
     Ok(page)
 }
 
-/// Returns the crates that are linked into the programs, as `name version`.
 fn linked(workspace: &Workspace) -> Result<BTreeSet<String>> {
     let mut command = workspace.cargo();
     command.args(["tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none", "--target"]);

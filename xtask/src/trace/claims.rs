@@ -104,7 +104,6 @@ struct Function {
 }
 
 impl Function {
-    /// Returns the rules that the function's name and documentation name, each once.
     fn ids(&self) -> Vec<String> {
         let mut ids: Vec<String> = named(&self.name).chain(self.tagged()).collect();
         ids.sort();
@@ -137,7 +136,6 @@ fn named(name: &str) -> impl Iterator<Item = String> {
     ids.take_while(|word| is_id(word, 'R') || is_id(word, 'H')).collect::<Vec<_>>().into_iter()
 }
 
-/// Returns the words of an attribute's path, without its arguments.
 fn path(attribute: &TokenStream) -> Vec<String> {
     let path = attribute.clone().into_iter().take_while(|token| match token {
         TokenTree::Punct(punct) => punct.as_char() == ':',

@@ -69,7 +69,6 @@ enum Place<'a> {
     In(&'a str),
 }
 
-/// Returns the statements that select an arm and fill the discriminant and the payload of a union.
 fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<String, String> {
     let discriminant = self::name(&body.discriminant)?;
     let all = match &body.discriminant.specifier.kind {
@@ -177,7 +176,6 @@ fn name(declaration: &Declaration) -> Result<&str, String> {
     Ok(&name.name)
 }
 
-/// Returns a number, or a name that rpcgen's header defines.
 fn value(value: &Value) -> String {
     match value {
         Value::Literal { value, .. } => value.to_string(),

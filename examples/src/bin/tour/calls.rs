@@ -27,7 +27,6 @@ const TARGET_LEN: usize = 960;
 
 type Nfs = nfs_v3::Client<Client>;
 
-/// Makes the calls. Returns a report of their RDMA traffic, and the checks.
 pub(crate) async fn run(address: SocketAddr) -> Result<(Report, Vec<Check>)> {
     let report = Report::default();
     // Every implementation supports 1,024 bytes in each direction. The small threshold makes chunks

@@ -36,7 +36,6 @@ fn print(text: impl Display) -> Result<()> {
     writeln!(io::stdout(), "{text}").context("standard output")
 }
 
-/// Runs the tour. Returns true if all checks passed.
 async fn tour() -> Result<bool> {
     print("1. From text to Rust\n")?;
     let compiled = compile::compile_nfs3()?;

@@ -38,7 +38,6 @@ impl Report {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Checks that no call failed and that every kind of chunk was used.
     pub(crate) fn checks(&self, file: u64) -> Vec<Check> {
         let calls = self.calls();
         let all = |procedure: &str, enough: &dyn Fn(&Traffic) -> bool| {
@@ -94,7 +93,6 @@ impl fmt::Display for Report {
     }
 }
 
-/// Describes the use of RDMA by a call and its reply.
 fn how(traffic: &Traffic) -> String {
     let kinds = [
         (traffic.read_chunks > 0, "the call's data, by Read chunk"),

@@ -18,7 +18,6 @@ use crate::file_target;
 use crate::part::{Part, Summing};
 use crate::report::Report;
 
-/// Returns the local path to which a URL's file is copied.
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let name = url.file_name().context("the URL does not name a file; with -r, give a local directory")?;
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
@@ -52,7 +51,7 @@ pub(crate) async fn get(
     report.copied(sum, &to.display().to_string())
 }
 
-/// Copies a remote file to the path `to`. The file appears under this name only when it is complete.
+/// The file appears under the name `to` only when it is complete.
 pub(crate) async fn fetch(
     remote: &Remote,
     file: &RemoteFile,
@@ -89,7 +88,7 @@ pub(crate) async fn fetch(
     Ok(sum)
 }
 
-/// Fetches the missing data. Returns the file with its current attributes.
+/// Returns the file with its current attributes.
 async fn receive(
     remote: &Remote,
     file: &RemoteFile,
@@ -147,7 +146,7 @@ pub(crate) async fn put(
     report.copied(sum, &file.path)
 }
 
-/// Stores a file. With `resume`, keeps the common prefix of an existing file.
+/// With `resume`, keeps the common prefix of an existing file.
 pub(crate) async fn store(
     remote: &Remote,
     (dir, name): (&RemoteFile, Bytes),

@@ -18,8 +18,6 @@ pub(crate) struct Usage(pub(crate) &'static str);
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 
-/// Compares the digest of the file `name` with the expected digest, if any.
-///
 /// # Errors
 /// [`DataMismatch`] if the digest differs from `expected`.
 pub(crate) fn check_digest(

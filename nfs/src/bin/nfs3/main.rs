@@ -162,7 +162,6 @@ async fn cat(url: &Url, expected: Option<Digest>) -> anyhow::Result<()> {
     check_digest(expected, sum, &file.path)
 }
 
-/// Returns the parent directory of a URL's file, and the file's name.
 async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
     let (above, name) = url.split_name().context("the URL names the server's root; append a path")?;
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))

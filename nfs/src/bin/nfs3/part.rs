@@ -30,8 +30,8 @@ const STEP: u64 = 64 << 20;
 /// Maximum length of the state, in bytes.
 const STATE_MAX: u64 = 1 << 10;
 
-/// The umask. A process can read its umask only by changing it (umask(2)). `main` therefore reads the umask
-/// before other threads start: a file that another thread creates meanwhile could get the wrong mode.
+/// The umask. umask(2) reads the umask only by changing it. `main` therefore reads it before other threads
+/// start: a file that another thread creates meanwhile could get the wrong mode.
 pub(crate) static UMASK: LazyLock<u32> = LazyLock::new(|| {
     let withheld = umask(Mode::RWXG | Mode::RWXO);
     umask(withheld);
@@ -66,7 +66,6 @@ pub(crate) fn is_own(name: &[u8]) -> bool {
     [DATA, STATE, NEW_STATE, LINK].iter().any(|suffix| name.ends_with(suffix.as_bytes()))
 }
 
-/// Returns the path with a suffix on the file name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     path.with_file_name(OsStr::from_bytes(&with_suffix(name, suffix)))
@@ -88,7 +87,7 @@ pub(crate) fn link_name(name: &[u8]) -> Vec<u8> {
     with_suffix(name, LINK)
 }
 
-/// Replaces a symbolic link. If this fails, the old link stays.
+/// If the replacement fails, the old link stays.
 pub(crate) fn replace_link(at: &Path, to: &OsStr) -> io::Result<()> {
     let new = beside(at, LINK);
     remove(&new)?;
@@ -161,8 +160,7 @@ fn open_locked(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads the state: the length, digest and version of the data. Returns `None` if the file is missing or
-/// invalid.
+/// Returns the length, digest and version of the data, or `None` if the file is missing or invalid.
 fn read_state(path: &Path) -> io::Result<Option<(u64, Digest, String)>> {
     let file = match open_own(File::options().read(true), path) {
         Ok(file) => file,
@@ -181,7 +179,8 @@ fn read_state(path: &Path) -> io::Result<Option<(u64, Digest, String)>> {
 }
 
 impl Part {
-    /// Opens the data file. With `resume`, keeps valid data of this version. Otherwise starts over.
+    /// With `resume`, keeps the existing data if it is intact and belongs to this version. Otherwise starts
+    /// over.
     ///
     /// # Errors
     /// Fails if another process is fetching the file, if the data file or the state file is not a regular
@@ -211,8 +210,7 @@ impl Part {
         })
     }
 
-    /// Resumes from the saved data of an earlier run. Returns false if the data has changed, belongs to
-    /// another version, or is missing.
+    /// Returns false if the data has changed, belongs to another version, or is missing.
     fn try_resume(&mut self) -> io::Result<bool> {
         let Some((length, expected, version)) = read_state(&beside(&self.target, STATE))? else {
             return Ok(false);
@@ -235,7 +233,7 @@ impl Part {
         self.length
     }
 
-    /// Appends data to the data file. Saves the state after each [`STEP`] bytes of new data.
+    /// Saves the state after each [`STEP`] bytes of new data.
     ///
     /// # Errors
     /// Fails with the path of the data file and the reason if the data or the state cannot be written.
@@ -253,7 +251,6 @@ impl Part {
         if self.length.saturating_sub(self.saved) >= STEP { self.save() } else { Ok(()) }
     }
 
-    /// Saves the state, so that a later run can resume here.
     pub(crate) fn save(&mut self) -> io::Result<()> {
         (self.sync)(&self.file)?;
         self.save_state(self.sync)
@@ -328,7 +325,6 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Accepts all data and computes its digest.
 pub(crate) struct Summing<'a>(pub(crate) &'a mut Sha256);
 
 impl Write for Summing<'_> {

@@ -14,7 +14,7 @@ use crate::show;
 /// The progress bars of concurrent copies, one per line of the terminal.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Prints to standard output. Hides the progress bars meanwhile, since they may be on the same terminal.
+/// Hides the progress bars while it prints, since they may be on the same terminal.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     BARS.suspend(|| output::print(write))
 }
@@ -32,7 +32,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Prints the digest and the name of a copied file, unless `quiet` is set.
     pub(crate) fn copied(self, sum: Digest, name: &str) -> anyhow::Result<()> {
         match self {
             Report { quiet: true, .. } => Ok(()),
@@ -45,7 +44,7 @@ impl Report {
         print(|out| writeln!(out, "{}", output::escaped_json(&object.to_string())))
     }
 
-    /// Returns a progress bar. The bar is hidden with `quiet`, or if standard error is not a terminal.
+    /// The bar is hidden with `quiet`, or if standard error is not a terminal.
     pub(crate) fn progress(self, size: u64, name: &str) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
             return ProgressBar::hidden();

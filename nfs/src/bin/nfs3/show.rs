@@ -59,8 +59,7 @@ fn human_size(of: &Fattr3) -> String {
     }
 }
 
-/// Returns the name, attributes and link target of a file as JSON. The modification time is in seconds since
-/// the start of 1970, UTC.
+/// The modification time is in seconds since the start of 1970, UTC.
 pub(crate) fn object((name, of, target): &Row) -> Value {
     let kind = match of.r#type {
         Ftype3::Nf3reg => "file",

@@ -77,7 +77,7 @@ impl Transfers {
         Transfers { running: JoinSet::new(), max }
     }
 
-    /// Starts a copy. If `max` copies are running, first waits for one of them to end.
+    /// If `max` copies are running, first waits for one of them to end.
     ///
     /// # Errors
     /// The error of an earlier copy.
@@ -186,7 +186,6 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     plan.report.copied(sum, &shown)
 }
 
-/// Returns true if both files are regular and equal according to `compare`.
 async fn is_same(
     remote: &Remote,
     there: &RemoteFile,
@@ -219,7 +218,7 @@ fn modified(of: &Metadata) -> Nfstime3 {
     Nfstime3 { seconds, nseconds: u32::try_from(of.mtime_nsec()).unwrap_or_default() }
 }
 
-/// Returns the name of an entry as a local path. Fails unless the name is a single path component.
+/// Fails unless the name is a single path component.
 fn name_of<'a>(dir: &RemoteFile, item: &'a DirectoryItem) -> anyhow::Result<&'a Path> {
     let name = &item.name[..];
     let is_one =

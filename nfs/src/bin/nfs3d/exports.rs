@@ -21,7 +21,6 @@ pub(crate) struct Directory {
     pub(crate) impersonates_callers: bool,
 }
 
-/// Capabilities, and the operations that need them.
 const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "bypass file modes for root and owners"),
     (CapabilitySet::CHOWN, "CAP_CHOWN", "change owners"),
@@ -30,8 +29,8 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 
-/// Opens the directories of exports. Reuses a directory of `before`, with its open files, if the options for
-/// opening are the same. The path must still refer to the same directory, or be inaccessible.
+/// Reuses a directory of `before`, with its open files, if the options for opening are the same. The path
+/// must still refer to the same directory, or be inaccessible.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,
@@ -76,7 +75,6 @@ impl Directory {
         self.options.sec.iter().any(|security| security.service().is_some())
     }
 
-    /// Describes the server's rights and restrictions in this export with these capabilities.
     pub(crate) fn access(&self, capabilities: CapabilitySet) -> String {
         let options = &self.options;
         let (uid, gid) = options.anon;
@@ -115,7 +113,6 @@ impl Directory {
     }
 }
 
-/// Returns the networks from which an export accepts calls.
 fn admitted(options: &ExportOptions, this_machine: &[IpNet]) -> Vec<IpNet> {
     if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() }
 }

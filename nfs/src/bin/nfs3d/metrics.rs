@@ -98,8 +98,8 @@ impl Registry {
     }
 }
 
-/// Returns the labels of a metric in braces, or an empty string if the metric has no labels. `bound` is the
-/// bound of a bucket. Label values are names and numbers that this program defines, and need no escaping.
+/// `bound` is the bound of a bucket. Label values are names and numbers that this program defines, and need
+/// no escaping.
 fn labels(of: &Key, bound: Option<&str>) -> String {
     let labels =
         of.labels().map(|label| (label.key(), label.value())).chain(bound.map(|bound| ("le", bound)));
@@ -127,7 +127,6 @@ impl Recorder for Registry {
     }
 }
 
-/// An HTTP server for the metrics, bound to its address.
 pub(crate) struct Exporter {
     listener: TcpListener,
     registry: Registry,
@@ -148,7 +147,7 @@ impl Exporter {
         Ok(format!("http://{}/metrics", self.listener.local_addr()?))
     }
 
-    /// Serves requests. `/healthz` reports failure once the sender of `stopping` is dropped.
+    /// `/healthz` reports failure once the sender of `stopping` is dropped.
     pub(crate) async fn run(self, stopping: watch::Receiver<()>) {
         let mut requests: VecDeque<AbortHandle> = VecDeque::new();
         loop {

@@ -35,15 +35,15 @@ impl Sockets {
     }
 }
 
-/// Reports the state of the service to the service manager. Failures are only logged.
+/// Failures are only logged.
 pub(crate) fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = send(states) {
         tracing::debug!(%error, "systemd");
     }
 }
 
-/// Sends a report to the service manager. The crate `sd-notify` does not support abstract addresses
-/// (`@NAME`), so this function sends to such an address itself.
+/// The crate `sd-notify` does not support abstract addresses (`@NAME`), so this function sends to such an
+/// address itself.
 fn send(states: &[NotifyState<'_>]) -> io::Result<()> {
     let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let Some(name) = address.as_bytes().strip_prefix(b"@") else { return sd_notify::notify(states) };

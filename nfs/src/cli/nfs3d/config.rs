@@ -133,12 +133,10 @@ struct Entry {
     arguments: Vec<OsString>,
 }
 
-/// Returns the name of an option in the file.
 fn name(of: &Arg) -> &str {
     of.get_long().unwrap_or(of.get_id().as_str())
 }
 
-/// Returns a command line with only the options of one export.
 fn export_command() -> Command {
     ExportOptions::augment_args(Command::new("nfs3d"))
 }
@@ -188,7 +186,7 @@ impl File<'_> {
         Ok(Entry { id: arg.get_id().to_string(), name: called.to_owned(), at: span, arguments })
     }
 
-    /// Reads the table of an export. Options outside of tables, except `dir` and `path`, are the defaults.
+    /// Options outside of tables, except `dir` and `path`, are the defaults.
     fn export(
         &self,
         table: &DeTable<'_>,
@@ -222,8 +220,7 @@ impl File<'_> {
         Ok(ExportOptions::from_arg_matches(&matches)?)
     }
 
-    /// Parses options. An error contains the line of the invalid option if known, else the line of `table` if
-    /// given.
+    /// An error contains the line of the invalid option if known, else the line of `table` if given.
     fn parse(
         &self,
         entries: &[Entry],

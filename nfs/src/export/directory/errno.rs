@@ -5,8 +5,7 @@ use std::io;
 use crate::export::NfsError;
 
 impl From<io::Error> for NfsError {
-    /// Converts an error of the operating system. An error without an NFS equivalent becomes
-    /// [`NfsError::Io`].
+    /// An error without an NFS equivalent becomes [`NfsError::Io`].
     fn from(error: io::Error) -> Self {
         rustix::io::Errno::from_io_error(&error)
             .map_or_else(|| NfsError::from_kind(error.kind()), NfsError::from)

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use super::stat::Key;
 
 const SHARDS: usize = 64;
-/// Maximum time for which a non-blocking call waits for a file lock. Writing a few pages of memory takes less
-/// time, unless the thread that holds the lock is preempted.
+/// Maximum time for which a non-blocking call waits for a file lock.
 const TRY_TIMEOUT: Duration = Duration::from_micros(100);
 
 /// Serializes calls that change the same file, so that the attributes before and after a change are atomic
@@ -19,7 +18,6 @@ pub(super) struct Locks {
     hash: RandomState,
 }
 
-/// The locked files of one shard, and the calls that wait for them.
 #[derive(Debug)]
 struct Shard {
     locked: Mutex<HashSet<Key>>,

@@ -20,7 +20,7 @@ use super::stat::{Key, Stat};
 use crate::export::NfsCaller;
 
 /// Idle time before a descriptor is closed. Until then, processes of this machine cannot execute a file that
-/// is open for writing (ETXTBSY). Linux's server uses the same interval.
+/// is open for writing (ETXTBSY).
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors per export.
 const MAX: usize = 512;
@@ -31,7 +31,6 @@ const PART: u64 = 4;
 /// The number of caches in this process, which share the limit on open files.
 static CACHES: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the maximum number of descriptors in each cache.
 fn max_per_cache() -> usize {
     share(getrlimit(Resource::Nofile).current, CACHES.load(Ordering::Relaxed))
 }
@@ -156,8 +155,7 @@ pub(super) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Starts the thread that closes idle descriptors, and returns an empty cache. The maximum size of the
-    /// cache depends on the process's limit on open files and on the number of caches.
+    /// Starts the thread that closes idle descriptors, and returns an empty cache.
     ///
     /// # Errors
     /// The thread that closes idle descriptors cannot be started.

@@ -74,7 +74,7 @@ impl From<&Statx> for Stat {
     }
 }
 
-/// Converts a time. A time out of range becomes the first or the last second that NFS can represent.
+/// A time out of range becomes the first or the last second that NFS can represent.
 fn time(time: &StatxTimestamp) -> FileTime {
     let latest = if time.tv_sec < 0 { 0 } else { u32::MAX };
     u32::try_from(time.tv_sec).map_or(FileTime { seconds: latest, nanoseconds: 0 }, |seconds| FileTime {

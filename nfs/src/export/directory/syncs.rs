@@ -48,8 +48,7 @@ impl File {
             }
             self.ended.notify_all();
         }
-        // The system reports a failure only once, so the failure applies to every call whose data may be
-        // lost.
+        // The system reports a failure only once, so all calls that the failed round serves get its error.
         rounds.failed.filter(|(round, _)| *round >= wanted).map_or(Ok(()), |(_, error)| Err(error))
     }
 }

@@ -60,7 +60,7 @@ impl Table {
         self.lock().places.len()
     }
 
-    /// Records a name of a file. A directory has only one name.
+    /// A directory has only one name.
     pub(super) fn record(&self, key: Key, is_directory: bool, parent: Key, name: &[u8]) {
         let mut table = self.lock();
         // Most files have one name.

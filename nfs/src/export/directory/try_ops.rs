@@ -1,10 +1,10 @@
 //! Calls that the system can complete from memory: lookups in its caches, reads of cached pages, and writes
-//! to a file system in memory. The system reports if a call would block (openat2 with RESOLVE_CACHED, preadv2
-//! with RWF_NOWAIT). Such a call has no effect.
+//! to a file system in memory. If a lookup or a read would block, the system fails it (openat2 with
+//! RESOLVE_CACHED, preadv2 with RWF_NOWAIT).
 //!
 //! These calls still block in rare cases: the first read of an access control list, an access time written
-//! to a journal, and swapped-out pages of a file system in memory. A write waits at most 100 µs for
-//! the file's lock (`locks.rs`).
+//! to a journal, and swapped-out pages of a file system in memory. A write may wait briefly for the file's
+//! lock.
 //!
 //! These calls do not switch to another user, because the kernel denies RDMA devices to a thread that has
 //! ever switched.
@@ -102,8 +102,7 @@ impl TryExport for DirectoryExport {
         stable: Stability,
     ) -> Option<(WriteResult, Wcc)> {
         let fits = (1..=COPIED_MAX as usize).contains(&data.len());
-        // Other file systems first store the modification time, which blocks. With RWF_NOWAIT, such a write
-        // fails.
+        // On other file systems, a write with RWF_NOWAIT fails if it must update the modification time.
         if !fits || self.read_only || self.storage != Storage::Memory || !self.identities.is_as_caller(caller)
         {
             return None;

@@ -46,7 +46,6 @@ pub(super) enum Work {
     Read { token: Token, source: Segment, part: RegionPart },
 }
 
-/// A message and the progress of its transmission.
 struct Outgoing {
     opcode: Opcode,
     target: Target,
@@ -239,7 +238,6 @@ impl Outbound {
         })
     }
 
-    /// Writes the next FPDU of a message and returns its size.
     fn segment(&mut self, message: &mut Outgoing, out: &mut VecDeque<Bytes>) -> usize {
         let header_len = match message.target {
             Target::Tagged { .. } => ddp::TAGGED_LEN,
@@ -295,7 +293,6 @@ impl Outgoing {
         }
     }
 
-    /// Removes `count` octets from the front of the payload and passes them to `each`.
     fn take(&mut self, count: usize, mut each: impl FnMut(Bytes)) {
         self.remaining = self.remaining.saturating_sub(count);
         self.sent = self.sent.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));

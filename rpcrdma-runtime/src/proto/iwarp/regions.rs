@@ -8,8 +8,7 @@ use bytes::{Bytes, BytesMut};
 use super::Entropy;
 use crate::proto::work::{Completion, Memory, RegionPart, Segment, Token};
 
-/// The maximum number of attempts to find a free handle. With 32 random bits, one attempt nearly always
-/// suffices.
+/// The maximum number of attempts to find a free handle.
 const MAX_ATTEMPTS: usize = 16;
 
 /// The registered regions by handle.

@@ -57,7 +57,7 @@ pub enum SetupError {
         /// The local IRD.
         ird: u16,
     },
-    /// The peer requires a ready-to-receive message of an unsupported type (RFC 6581 section 9).
+    /// The peer requires a ready-to-receive message of an unsupported type (RFC 6581 section 9.2).
     #[error("no common ready-to-receive message")]
     NoReadyMessage,
     /// The local private data is too long.

@@ -316,7 +316,6 @@ impl Stream {
         self.end_now(None, reason);
     }
 
-    /// Ends the stream, drops pending output, and sends the Terminate, if any.
     fn end_now(&mut self, terminate: Option<Terminate>, reason: CloseReason) {
         self.outbound.end(terminate);
         let done = self.regions.responses_dropped();

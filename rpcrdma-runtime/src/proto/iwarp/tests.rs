@@ -69,7 +69,6 @@ impl Pair {
         self.streams[side].submit(action);
     }
 
-    /// Transfers some octets from one stream to the other. Returns true if any octets were transferred.
     fn transfer(&mut self, from: usize) -> bool {
         let mut pieces = VecDeque::new();
         let budget = 1 + self.random.below(3000);
@@ -87,7 +86,6 @@ impl Pair {
         len > 0
     }
 
-    /// Transfers octets until both streams are idle.
     fn run(&mut self) {
         let mut idle_rounds = 0;
         while idle_rounds < 2 {

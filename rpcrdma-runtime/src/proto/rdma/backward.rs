@@ -221,8 +221,8 @@ fn closed(reason: &CloseReason) -> Completion {
     Completion::Closed { reason: reason.clone(), returned: alloc::vec::Vec::new() }
 }
 
-/// Returns true if a Send of a backward engine completed. Backward engines submit no other work that
-/// completes.
+/// Returns true if a Send of a backward engine completed. Apart from Receives, backward engines submit no
+/// other work that completes.
 fn is_backward(completion: &Completion) -> bool {
     matches!(completion, Completion::Sent { token: Token(token) } if *token >= FIRST_BACKWARD)
 }

@@ -61,7 +61,6 @@ counts! {
 }
 
 impl From<&Traffic> for TrafficCounts {
-    /// Counts one answered call.
     fn from(traffic: &Traffic) -> Self {
         let one = |yes: bool| u64::from(yes);
         let (long_call, long_reply) = (traffic.position_zero > 0, traffic.reply_chunk_bytes > 0);

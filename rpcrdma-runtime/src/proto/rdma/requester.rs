@@ -228,8 +228,8 @@ impl Requester {
         CallId::new(self.submitted, message).0
     }
 
-    /// Abandons the call: no event follows. Its memory stays with the provider until the memory is fenced.
-    /// Its credit stays in use until the call completes (RFC 8166 section 4.4.1). An unsent call is never
+    /// Abandons the call: no event follows. Its memory stays with the provider until the memory is fenced
+    /// (RFC 8166 section 4.4.1). Its credit stays in use until the call completes. An unsent call is never
     /// sent.
     pub fn cancel(&mut self, call: CallId) {
         self.queue.retain(|(queued, _)| *queued != call);
@@ -349,7 +349,6 @@ impl Requester {
         }
     }
 
-    /// Plans a call that has a credit, and registers its memory.
     fn start(&mut self, id: CallId, call: OutgoingCall) {
         let (xid, plan) = match self.plan(call) {
             Ok(planned) => planned,
@@ -381,7 +380,6 @@ impl Requester {
         self.advance(xid);
     }
 
-    /// Returns the XID and the plan of a call, or the reason why the call cannot be sent.
     fn plan(&mut self, call: OutgoingCall) -> Result<(u32, Plan), Unsendable> {
         let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
         let xid = xid.ok_or(Unsendable::NoXid)?;

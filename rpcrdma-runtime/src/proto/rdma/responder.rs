@@ -444,7 +444,6 @@ impl Responder {
         Header { xid, credits: self.granted, body: Body::Error(ErrorBody::Chunk) }.encode()
     }
 
-    /// Counts a message that is dropped or rejected, and sends the error, if any.
     fn refuse(&mut self, error: Option<(u32, Bytes)>, rule: Rule) {
         let count = rule(&mut self.refusals);
         *count = count.saturating_add(1);
@@ -581,7 +580,6 @@ impl Responder {
         true
     }
 
-    /// Removes a call and subtracts its share from all totals.
     fn remove_call(&mut self, key: u32) -> Option<CallState> {
         let call = self.calls.remove(key)?;
         if call.admitted {

@@ -24,16 +24,14 @@ use crate::xdr::{Item, Message};
 /// The limits of a duplicate-request cache.
 ///
 /// Owners share the room for cached replies fairly: when the cache is full, the
-/// [`Owner`](crate::proto::owner::Owner) with the largest share loses a reply. An owner that makes many calls
-/// thus evicts its own replies and not the replies of others. Running calls are never evicted. Owners with
-/// slow calls can therefore use up [`DuplicateLimits::max_entries`] and [`DuplicateLimits::max_running`], and
-/// new calls of others are then not cached.
+/// [`Owner`](crate::proto::owner::Owner) with the largest share loses a reply. Running calls are never
+/// evicted, so slow calls can use up [`DuplicateLimits::max_entries`] and [`DuplicateLimits::max_running`].
+/// New calls are then not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). At the limit, a new call evicts
-    /// the least recently used reply of the owner that has the most entries, among the owners with cached
-    /// replies. If the call would give its own owner even more entries, the call evicts that owner's least
-    /// recently used reply instead. If that owner has no cached reply, the call is not cached.
+    /// the least recently used reply of the owner with the largest share. If this is the call's own owner and
+    /// it has no cached reply, the call is not cached.
     pub max_entries: usize,
     /// Maximum total size of the running calls in bytes (default 64 MiB). A cached call runs to completion
     /// even if its connection is lost. Calls that exceed the limit are not cached and end with their

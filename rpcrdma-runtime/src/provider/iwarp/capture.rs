@@ -47,8 +47,7 @@ pub struct CaptureError {
 
 impl Capture {
     /// Returns the capture file, or `None` if nothing is captured. The first call creates the file that the
-    /// environment names. The provider calls this method when it listens or connects. To detect errors
-    /// earlier, call this method before listening or connecting.
+    /// environment names. Listening and connecting call this method; an earlier call detects errors earlier.
     ///
     /// # Errors
     /// [`CaptureError`] if the file that the environment names cannot be created, or, on Unix, if another
@@ -68,7 +67,6 @@ impl Capture {
     }
 }
 
-/// Replaces `%p` in the name with the process ID. A name that is not valid Unicode stays unchanged.
 fn with_process_id(name: &OsStr) -> OsString {
     match name.to_str() {
         Some(name) => name.replace("%p", &process::id().to_string()).into(),

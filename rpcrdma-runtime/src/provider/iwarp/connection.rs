@@ -51,7 +51,7 @@ fn with_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 /// An iWARP connection over TCP.
 ///
-/// Each poll writes and reads, so a peer that does not read cannot block input.
+/// Polling writes as well as reads, so a peer that does not read cannot block input.
 pub struct IwarpConnection {
     socket: TcpStream,
     tap: Tap,
@@ -72,7 +72,6 @@ pub struct IwarpConnection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The socket is open in both directions.
     Open,
     /// All output was sent, and the socket is closed for writing. The peer has not closed its direction yet.
     Closing,
@@ -106,7 +105,6 @@ impl IwarpConnection {
         }
     }
 
-    /// Writes until no output is left, TCP accepts no more, a completion is ready or [`TURN`] is reached.
     /// Returns true if TCP accepted any octets or failed. Without a context, no task is woken when TCP
     /// accepts more.
     fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
@@ -150,7 +148,6 @@ impl IwarpConnection {
         accepted > 0
     }
 
-    /// Adapts FPDUs to the size of TCP's segments, which may have changed.
     fn resize_fpdus(&mut self) {
         if self.resize_at.is_some_and(|at| self.written >= at) {
             self.stream.set_max_fpdu(fpdu_in_segment(&self.socket));
@@ -174,10 +171,8 @@ impl IwarpConnection {
         }
     }
 
-    /// Reads from TCP once. Returns true if octets arrived or the connection ended.
-    ///
-    /// A read that does not fill its buffer has emptied the socket. Tokio then skips the next read, which
-    /// would only return `WouldBlock`.
+    /// Reads from TCP once. Returns true if octets arrived or the connection ended. After a read that does
+    /// not fill its buffer, Tokio skips the next read, which would only return `WouldBlock`.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let read = match self.stream.placement_buffer() {
             Some(mut place) => {
@@ -246,7 +241,6 @@ impl IwarpConnection {
         self.phase = Phase::Closed;
     }
 
-    /// Closes the socket for writing once the stream has ended and has no more output.
     fn shut_down(&mut self, cx: &mut Context<'_>) {
         if self.phase != Phase::Open || self.stream.is_open() {
             return;
@@ -263,7 +257,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Checks the deadlines. Returns true if a deadline has expired.
+    /// Returns true if a deadline has expired.
     fn check_deadlines(&mut self, cx: &mut Context<'_>) -> bool {
         let sending = !self.output.is_empty() || self.stream.has_output();
         let progress = Progress {
@@ -352,7 +346,6 @@ impl fmt::Debug for IwarpConnection {
     }
 }
 
-/// Random octets from the system, fetched in batches.
 #[derive(Default)]
 struct RandomPool {
     octets: Vec<u8>,

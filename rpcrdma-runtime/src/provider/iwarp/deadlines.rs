@@ -69,7 +69,6 @@ impl Since {
     }
 }
 
-/// Returns the time at which the deadline `what` expires, and `what`. Returns `None` if `since` is `None`.
 fn expiry(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Instant, Expired)> {
     Some((since?.checked_add(limit.min(MAX_LIMIT))?, what))
 }
@@ -81,8 +80,8 @@ struct Probe {
 }
 
 impl Deadlines {
-    /// Returns the deadlines of a new connection. Only a server requires a minimum rate: a client must allow
-    /// for a server that delays calls to save memory.
+    /// Only a server requires a minimum rate: a client must allow for a server that delays calls to save
+    /// memory.
     pub(super) fn new(options: &IwarpOptions, is_client: bool) -> Self {
         let probe = options.probe.filter(|_| is_client);
         let rate = if is_client { 0 } else { options.min_rate };

@@ -241,7 +241,6 @@ fn hangup(tap: &mut Tap) -> IwarpError {
     IwarpError::Hangup
 }
 
-/// Returns true if the peer has sent data after its frame.
 fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, IwarpError> {
     let mut first = [0];
     match socket.try_read(&mut first) {
@@ -255,7 +254,6 @@ fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, IwarpError> {
     }
 }
 
-/// Sends the last octets of a rejected connection, and closes the socket for writing.
 async fn send_last(
     socket: &mut TcpStream,
     tap: &mut Tap,

@@ -22,7 +22,6 @@ pub struct Capture(());
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {}
 
-/// Ignores the traffic of a connection.
 #[derive(Debug)]
 pub(super) struct Tap;
 

@@ -112,8 +112,6 @@ impl Default for IwarpOptions {
 }
 
 impl IwarpOptions {
-    /// Returns the configured maximum length of an FPDU. By default, returns the largest length that fits a
-    /// TCP segment of the socket (RFC 5044 section 4.5).
     pub(super) fn fpdu_for(&self, socket: &TcpStream) -> usize {
         self.max_fpdu.unwrap_or_else(|| fpdu_in_segment(socket))
     }
@@ -126,12 +124,10 @@ pub(super) fn fpdu_in_segment(socket: &TcpStream) -> usize {
 }
 
 impl IwarpOptions {
-    /// Creates the capture file that the environment names, if any. Fails if the file cannot be written.
     pub(crate) fn prepare_capture(&self) -> Result<(), CaptureError> {
         Tap::prepare(&self.capture)
     }
 
-    /// Disables Nagle's algorithm, and enables the configured keepalive probes.
     pub(super) fn prepare(&self, socket: &TcpStream) -> io::Result<()> {
         socket.set_nodelay(true)?;
         match &self.keepalive {

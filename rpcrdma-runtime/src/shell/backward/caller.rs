@@ -23,8 +23,7 @@ use crate::xdr::{Layout, Reducer};
 /// connection. Calls fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. A
 /// forward call must announce that the client accepts backward calls, as CREATE_SESSION does in NFS version
 /// 4.1. Calls fail once the connection is lost or the server stops. Only the client can reconnect. The client
-/// must then repeat the announcement, so that the handler calls `ready` for the new connection. The
-/// duplicate-request cache does not keep the reply of a handler that calls [`CallContext::backward`].
+/// must then repeat the announcement, so that the handler calls `ready` for the new connection.
 ///
 /// A `BackwardClient` calls programs that are [`BackwardOnly`]. [`BackwardClient::bidirectional`] returns a
 /// client for other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails
@@ -180,8 +179,6 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
     }
 }
 
-/// Checks at compile time that a procedure has no eligible items. The compiler reports the error at the
-/// call.
 #[track_caller]
 const fn without_items<Q: Procedure>() {
     assert!(

@@ -13,9 +13,7 @@ use crate::shell::CallError;
 use crate::shell::waiters::{Outcome, Submit, Waiters};
 use crate::xdr::Message;
 
-/// The engine of the backward calls on one connection.
 pub(in crate::shell) trait Backward: Send + 'static {
-    /// Allows calls.
     fn ready(&mut self);
 
     /// Queues a call for sending. [`RequesterEvent::Done`] follows unless the call is cancelled.
@@ -28,7 +26,6 @@ pub(in crate::shell) trait Backward: Send + 'static {
     fn poll_event(&mut self) -> Option<RequesterEvent>;
 }
 
-/// The interface of a server's callers to their connection, for any transport.
 pub(in crate::shell) trait BackwardCalls: Submit {
     fn ready(&self);
 
@@ -57,8 +54,7 @@ struct State<B> {
 }
 
 impl<B: Backward> Calling<B> {
-    /// Creates the state for the backward calls of a new connection. At most `max_calls` calls can be queued
-    /// or outstanding.
+    /// At most `max_calls` calls can be queued or outstanding.
     pub(in crate::shell) fn new(engine: B, max_calls: usize) -> Self {
         let state =
             State { engine: Some(engine), waiters: Waiters::new(max_calls), changed: false, task: None };
@@ -87,8 +83,7 @@ impl<B: Backward> Calling<B> {
         result
     }
 
-    /// Does the same as [`Calling::with`] if a caller has ever used the engine. Otherwise returns the
-    /// default.
+    /// Returns the default if no caller has used the engine.
     pub(in crate::shell) fn with_used<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         if self.is_used() { self.with(change) } else { R::default() }
     }
@@ -125,7 +120,6 @@ impl<B: Backward> Drop for Calling<B> {
 }
 
 impl<B: Backward> State<B> {
-    /// Stores the outcomes of calls and returns the callers to wake.
     fn settle(&mut self) -> Vec<Waker> {
         while let Some(event) = self.engine.as_mut().and_then(B::poll_event) {
             if let RequesterEvent::Done { call, outcome } = event {

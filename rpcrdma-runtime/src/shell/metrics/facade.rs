@@ -43,7 +43,7 @@ pub(super) fn set(metric: &'static str, number: f64) {
     gauge!(metric).set(number);
 }
 
-/// Records a duration. `call` contains the numbers of the program, its version and the procedure.
+/// `call` contains the numbers of the program, its version and the procedure.
 pub(super) fn duration(metric: &'static str, call: [u32; 3], elapsed: Duration) {
     let [program, version, procedure] = call.map(|number| number.to_string());
     let labels = [("program", program), ("version", version), ("procedure", procedure)];

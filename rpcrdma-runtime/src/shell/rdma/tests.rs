@@ -172,7 +172,6 @@ impl UnreadConnection {
         (bytes, sends)
     }
 
-    /// Returns true if the last Send is ERR_CHUNK.
     fn has_err_chunk(&self) -> bool {
         let error = Header { xid: 0, credits: 0, body: Body::Error(ErrorBody::Chunk) }.encode();
         match self.0.lock().unwrap().actions.last() {
@@ -182,7 +181,6 @@ impl UnreadConnection {
         }
     }
 
-    /// Completes all Sends, and returns their number.
     fn complete_sends(&self) -> usize {
         let actions = std::mem::take(&mut self.0.lock().unwrap().actions);
         let sent = actions.iter().filter_map(|action| match action {

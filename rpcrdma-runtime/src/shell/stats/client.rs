@@ -19,9 +19,9 @@ counts! {
         pub unsendable: "unsendable",
         /// Memory could not be registered.
         pub registration: "registration failures",
-        /// The server replied with ERR_VERS (R171).
+        /// The server replied with ERR_VERS.
         pub version: "ERR_VERS",
-        /// The server replied with ERR_CHUNK (R172).
+        /// The server replied with ERR_CHUNK.
         pub chunk: "ERR_CHUNK",
         /// The reply violated the protocol, or its result could not be decoded.
         pub bad_reply: "bad replies",
@@ -118,7 +118,6 @@ impl fmt::Display for ClientSnapshot {
     }
 }
 
-/// The names of the session's counters.
 const SESSION: [&str; 4] = ["connections", "failed_attempts", "retransmissions", "timeouts"];
 
 #[derive(Clone, Debug, Default)]

@@ -79,8 +79,7 @@ struct Counts {
 }
 
 impl ServerStats {
-    /// Creates the counts. If metrics are enabled, also creates the server's counters, and its gauges of
-    /// connections, credits and used memory, with the value 0.
+    /// If metrics are enabled, also creates the server's counters and gauges with the value 0.
     pub(in super::super) fn with_metrics() -> Self {
         metrics::create_counters("rpcrdma_server_connections_total", &ConnectionCounts::NAMES);
         metrics::create_counters("rpcrdma_server_replies_total", &RpcCounts::NAMES);
@@ -140,7 +139,6 @@ impl ServerStats {
     }
 }
 
-/// Counts as an open connection until dropped.
 #[derive(Debug)]
 pub(in super::super) struct OpenConnection {
     stats: ServerStats,

@@ -60,7 +60,6 @@ impl CallSlots {
         self.queue.push_back((call, memory));
     }
 
-    /// Moves the next queued call to a free slot. Returns the slot, the call and the call's memory, if any.
     pub(super) fn next(&mut self) -> Option<(Slot, Received, Option<CallMemory>)> {
         if self.queue.is_empty() {
             return None;

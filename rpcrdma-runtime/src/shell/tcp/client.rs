@@ -194,7 +194,6 @@ impl<P: Program> MessageTransport<P> for TcpClient {
     }
 }
 
-/// Resolves a name, and connects to the first of its addresses that accepts a connection.
 async fn connect_to_any(name: &str, options: &TcpOptions) -> Result<(TcpStream, SocketAddr), ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     let candidates =

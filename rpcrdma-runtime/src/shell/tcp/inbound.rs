@@ -31,7 +31,6 @@ use crate::wire::rpc::{CallNumbers, MessageKind};
 /// The slot, the memory and the length of a call.
 pub(super) type Key = (Slot, CallMemory, u64);
 
-/// A server's TCP connection, with its forward and backward calls.
 pub(super) struct TcpInbound {
     peer: SocketAddr,
     incoming: Incoming,

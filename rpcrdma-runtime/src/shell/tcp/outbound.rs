@@ -22,7 +22,6 @@ use crate::proto::work::CloseReason;
 use crate::wire::rpc::MessageKind;
 use crate::xdr::Received;
 
-/// A client's TCP connection, with the backward calls on this connection.
 pub(super) struct TcpOutbound {
     incoming: Incoming,
     outgoing: Outgoing,
@@ -59,7 +58,7 @@ impl TcpOutbound {
         (connection, TcpRequester::new(&options, options.max_concurrent_calls))
     }
 
-    /// Writes as much as the socket accepts. Returns false if output remains.
+    /// Returns false if output remains.
     fn transmit(&mut self, requester: &mut TcpRequester) -> io::Result<bool> {
         self.failed.take().map_or(Ok(()), Err)?;
         loop {

@@ -121,7 +121,6 @@ impl TcpRequester {
         self.silent.clear();
     }
 
-    /// Ends the call with the XID of this reply. A reply that matches no outstanding call is dropped.
     pub(super) fn received(&mut self, reply: Bytes) {
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
         let Some(sent) = xid.and_then(|xid| self.calls.remove(xid)) else {
@@ -132,14 +131,12 @@ impl TcpRequester {
         self.end(sent.id, Ok(IncomingReply { message: Received::unreduced(reply), traffic }));
     }
 
-    /// Fails the outstanding call with this XID because its reply cannot be read.
     pub(super) fn fail(&mut self, xid: u32, why: &impl ToString) {
         if let Some(sent) = self.calls.remove(xid) {
             self.end(sent.id, Err(TransportError::BadReply(why.to_string())));
         }
     }
 
-    /// Fails all queued and outstanding calls, because the connection has ended.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.closing = Some(reason.clone());
         for (_, sent) in mem::take(&mut self.calls).drain() {

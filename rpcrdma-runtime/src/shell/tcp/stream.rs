@@ -25,7 +25,6 @@ const READ: usize = 64 << 10;
 /// Maximum number of buffers per vectored write.
 const MAX_BUFFERS: usize = 16;
 
-/// Disables Nagle's algorithm, and enables the configured keepalive probes.
 pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
     socket.set_nodelay(true)?;
     match &options.keepalive {
@@ -81,7 +80,6 @@ impl Incoming {
         !self.records.is_between() || !self.input.is_empty()
     }
 
-    /// Returns the next record if it is already buffered.
     pub(super) fn buffered(&mut self) -> io::Result<Option<Bytes>> {
         let record = self.records.next(&mut self.input).map_err(io::Error::other)?;
         if record.is_some() {
@@ -107,7 +105,7 @@ impl Incoming {
         self.records.refused(&self.input)
     }
 
-    /// Stops the time limits. The next read restarts them.
+    /// Stops the time limits. The next read within a record restarts them.
     pub(super) fn pause(&mut self) {
         self.stall.since = None;
         self.rate.is_missed(None);
@@ -227,7 +225,6 @@ impl Outgoing {
         }
     }
 
-    /// Writes all queued output and closes this direction.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         while !self.is_empty() {
             self.write().await?;

@@ -2,7 +2,7 @@
 //! [`Markers`](super::Markers) adds and removes markers.
 //!
 //! An FPDU consists of a two-octet length, the ULPDU, zero octets up to a multiple of four, and a four-octet
-//! CRC. The CRC field is always present. If the peers do not use CRCs, the field is zero and ignored.
+//! CRC. The CRC field is always present. If the peers do not use CRCs, its value is ignored.
 
 use super::crc::Crc32c;
 
@@ -12,7 +12,7 @@ pub const LENGTH_LEN: usize = 2;
 pub const CRC_LEN: usize = 4;
 /// Size of a marker in octets.
 pub const MARKER_LEN: usize = 4;
-/// Maximum size of an FPDU in octets.
+/// Maximum size of an FPDU in octets, without markers.
 pub const MAX_LEN: usize = LENGTH_LEN + u16::MAX as usize + 3 + CRC_LEN;
 /// Minimum value of a sender's FPDU size limit in octets: an FPDU with a ULPDU of 128 octets.
 pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN;
@@ -52,7 +52,6 @@ pub fn open(octets: &[u8], crc: bool) -> Result<&[u8], FpduError> {
     rest.get(..usize::from(u16::from_be_bytes(*length))).ok_or(FpduError::Crc)
 }
 
-/// Returns an FPDU without its CRC, after checking the CRC if `crc` is set.
 pub(super) fn check(octets: &[u8], crc: bool) -> Result<&[u8], FpduError> {
     let (covered, sum) = octets.split_last_chunk::<CRC_LEN>().ok_or(FpduError::Crc)?;
     if crc {

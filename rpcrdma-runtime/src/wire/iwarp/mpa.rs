@@ -10,8 +10,8 @@ pub const HEADER_LEN: usize = 20;
 pub const KEY_LEN: usize = 16;
 /// Maximum size of a frame's private data in octets (RFC 5044 section 7.1.1), including IRD and ORD.
 pub const MAX_PRIVATE_DATA: u16 = 512;
-/// Maximum size of sent private data in octets, including IRD and ORD. The limit is below 256, because
-/// Linux's siw stores the size in one octet.
+/// Maximum size of sent private data in octets, including IRD and ORD. The limit is below 256, because Linux
+/// stores the size in one octet.
 pub const MAX_SENT_PRIVATE_DATA: usize = 200;
 /// The highest supported revision (RFC 6581).
 pub const REVISION: u8 = 2;

@@ -43,8 +43,8 @@ pub fn direction(message: &[u8]) -> Option<Direction> {
     }
 }
 
-/// Skips the chunk lists. Returns true if the Read list has a segment at position zero, and `None` if the
-/// lists are invalid. Each iteration consumes bytes of the message, so the loops end.
+/// Returns true if the Read list has a segment at position zero, and `None` if the lists are invalid. Each
+/// iteration consumes bytes of the message, so the loops end.
 fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     let mut position_zero = false;
     while follows(reader)? {
@@ -69,8 +69,7 @@ fn follows(reader: &mut Reader<'_>) -> Option<bool> {
     }
 }
 
-/// Skips a chunk's segments. If the chunk claims more segments than the message contains, the loop stops at
-/// the end of the message.
+/// If the chunk claims more segments than the message contains, the loop stops at the end of the message.
 fn skip_chunk(reader: &mut Reader<'_>) -> Option<()> {
     for _ in 0..reader.u32().ok()? {
         let _segment: &[u8; SEGMENT] = reader.array().ok()?;

@@ -191,7 +191,6 @@ fn fixed(message: &[u8]) -> Option<Fixed> {
     Some(Fixed { xid, version, kind })
 }
 
-/// Header types that are checked before the header is parsed.
 const MSGP: u32 = xdr::RdmaProc::Msgp as u32;
 const DONE: u32 = xdr::RdmaProc::Done as u32;
 const ERROR: u32 = xdr::RdmaProc::Error as u32;

@@ -1,8 +1,7 @@
 use rpcrdma_layout::MAX_TRANSFER;
 
-/// Limits on the work that a peer can cause. Each default exceeds the needs of every known peer. A requester
-/// also applies `max_segments` and `max_write_chunks` to its own calls, because their replies return the
-/// offered chunks.
+/// Limits on the work that a peer can cause. A requester also applies `max_segments` and `max_write_chunks`
+/// to its own calls, because their replies return the offered chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
     /// Maximum number of segments in all chunks of one message (default 1,024).

@@ -151,8 +151,8 @@ impl From<i32> for AuthStat {
     }
 }
 
-/// Encodes a credential. Fails if the machine name or the list of groups exceeds its bound. Encoding the
-/// result checks the size of the body.
+/// Fails if the machine name or the list of groups exceeds its bound. Encoding the result checks the size of
+/// the body.
 pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> {
     let (flavor, body) = match credential {
         Credential::None => (AUTH_NONE, Bytes::new()),
@@ -171,7 +171,7 @@ pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> 
     Ok(xdr::OpaqueAuth { flavor: flavor.cast_signed(), body: body.into() })
 }
 
-/// Decodes a credential. Fails if the body of AUTH_SYS cannot be decoded. Ignores the body of AUTH_NONE.
+/// Fails if the body of AUTH_SYS cannot be decoded. Ignores the body of AUTH_NONE.
 pub(super) fn decode(auth: &xdr::OpaqueAuth) -> Result<Credential, AuthStat> {
     match auth.flavor.cast_unsigned() {
         AUTH_NONE => Ok(Credential::None),

@@ -205,7 +205,6 @@ impl RpcReply {
     }
 }
 
-/// Formats a range of versions for an error message.
 pub(crate) fn versions(low: u32, high: u32) -> String {
     if low == high { format!("version {low}") } else { format!("versions {low} to {high}") }
 }

@@ -15,7 +15,6 @@ use super::cm::{EventQueue, Ident, Parameters, Step};
 use super::queues::Signal;
 use super::{ADDRESS, UNRESOLVABLE, allocate, device, failed, free, null, zeros};
 
-/// Converts a result into a C return value, and sets `errno` on error.
 fn return_value(outcome: Result<(), c_int>) -> c_int {
     outcome.map_or_else(failed, |()| 0)
 }

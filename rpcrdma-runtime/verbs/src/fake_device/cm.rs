@@ -262,7 +262,6 @@ impl Device {
         Ok(())
     }
 
-    /// Destroys an id and notifies its peer.
     pub(super) fn destroy_id(&mut self, at: usize) -> Result<(), c_int> {
         let Some(ident) = self.ids.get(&at) else {
             self.report("an unknown id is destroyed");

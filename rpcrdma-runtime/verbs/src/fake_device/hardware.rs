@@ -13,7 +13,6 @@ const EXTENSIONS: u32 = 1 << 21;
 const WINDOWS: u32 = 1 << 24;
 
 impl Device {
-    /// Creates the device if necessary, and sets its transport from the settings.
     pub(super) fn init(&mut self) {
         if self.hardware.is_null() {
             // SAFETY: the structure contains only integers and optional functions, so all zeros is a valid
@@ -161,7 +160,8 @@ extern "C" fn ibv_query_port(
     let zeros: ib::ibv_port_attr = unsafe { zeros() };
     let active = ib::ibv_port_state::IBV_PORT_ACTIVE;
     let attributes = ib::ibv_port_attr { state: active, gid_tbl_len: 2, max_msg_sz: message, ..zeros };
-    // SAFETY: the caller passes a pointer to an `ibv_port_attr`, declared under the name of its older form.
+    // SAFETY: the caller's pointer refers to a writable `ibv_port_attr`, although its declared type is the
+    // older form.
     unsafe { into.cast::<ib::ibv_port_attr>().write(attributes) };
     0
 }

@@ -24,7 +24,6 @@ pub(super) struct Domain {
     pub(super) context: usize,
 }
 
-/// A memory region, with the pointer that was registered.
 pub(super) struct Region {
     raw: *mut ib::ibv_mr,
     domain: usize,
@@ -36,7 +35,6 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns a pointer to `len` octets, if they are within the region.
     fn part(&self, address: u64, len: usize) -> Option<*mut u8> {
         let skip = usize::try_from(address.checked_sub(self.at.addr() as u64)?).ok()?;
         // SAFETY: the offset is within the registered memory or at its end.

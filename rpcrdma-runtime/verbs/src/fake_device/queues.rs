@@ -98,7 +98,6 @@ impl Device {
         }
     }
 
-    /// Removes the completions of a destroyed queue pair.
     pub(super) fn remove_completions(&mut self, queue: usize, pair: u32) {
         if let Some(completions) = self.queues.get_mut(&queue) {
             completions.entries.retain(|entry| entry.pair != pair);

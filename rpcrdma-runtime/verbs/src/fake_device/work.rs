@@ -422,7 +422,6 @@ fn sges(list: *const ib::ibv_sge, count: c_int, max: u32) -> Result<Vec<ib::ibv_
     Ok(unsafe { slice::from_raw_parts(list, count as usize) }.to_vec())
 }
 
-/// Converts a C work request. Returns `None` for an unsupported opcode.
 fn convert_request(request: &ib::ibv_send_wr) -> Option<Work> {
     // SAFETY: both union fields contain only integers, so every bit pattern is valid.
     let (rdma, key) = unsafe { (request.wr.rdma, request.__bindgen_anon_1.invalidate_rkey) };

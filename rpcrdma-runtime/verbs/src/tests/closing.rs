@@ -103,8 +103,7 @@ fn an_idle_connection_detects_a_dead_peer() {
     }
 }
 
-/// Submits an RDMA Read, an RDMA Write, a Send, a registration and an invalidation while the device is
-/// stalled.
+/// Submits work of every kind while the device is stalled.
 async fn busy(local: &mut VerbsConnection, peer: &mut VerbsConnection, device: FakeDevice) {
     let source_segment = advertise(peer, local, source(9000, 1)).await;
     let sink_segment = advertise(peer, local, sink(9000)).await;
@@ -158,7 +157,6 @@ fn dropping_an_unused_connection_leaves_no_objects() {
     });
 }
 
-/// Other threads register or deregister memory while the connection is dropped.
 #[test]
 fn dropping_a_connection_during_blocking_jobs_leaves_no_objects() {
     const LONG: usize = crate::objects::LONG;

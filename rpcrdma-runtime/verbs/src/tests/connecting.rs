@@ -156,8 +156,7 @@ fn accepting_times_out() {
     });
 }
 
-/// In each run, a different library call fails. The result is an error or a connection, and no objects are
-/// left.
+/// In each run, a different library call fails.
 #[test]
 fn any_call_may_fail() {
     let mut failed = 0;

@@ -9,7 +9,6 @@ use super::echo::{EchoBlob, EchoServer, blob};
 use super::*;
 use crate::VerbsConnector;
 
-/// The server writes into the memory of the caller, and the result refers to this memory.
 #[test]
 fn supplied_memory_is_the_sink() {
     const LEN: usize = 20_000;

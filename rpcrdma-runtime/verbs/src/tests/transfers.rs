@@ -64,7 +64,6 @@ fn a_waiting_connection_is_woken() {
     });
 }
 
-/// A caller posts its work on its own task, while another task polls the connection.
 #[test]
 fn work_is_posted_without_polling() {
     for settings in [Settings::CARD, PLAIN] {
@@ -230,7 +229,6 @@ fn messages_beyond_the_send_queue_capacity_wait() {
     });
 }
 
-/// Receives the next message, while the sender continues to send.
 async fn receive_while(peer: &mut VerbsConnection, local: &mut VerbsConnection) -> Bytes {
     loop {
         tokio::select! {
@@ -326,7 +324,6 @@ fn rdma_reads_of_one_region_fill_it_in_place() {
     }
 }
 
-/// Fences a written sink, advertises its content as a source, and lets the peer read it.
 async fn read_back(local: &mut VerbsConnection, peer: &mut VerbsConnection, sink_segment: Segment) -> Bytes {
     let written = fence(local, sink_segment).await;
     let source_segment = advertise(local, peer, Memory::Source(written.into())).await;

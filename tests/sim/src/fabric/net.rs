@@ -125,7 +125,6 @@ impl Net {
         self.end_mut(side).waker = Some(waker);
     }
 
-    /// Takes the wakers of the ends with new completions.
     pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         [&mut self.left, &mut self.right]
             .into_iter()
@@ -326,8 +325,6 @@ impl Net {
         end.awake = true;
     }
 
-    /// Schedules the completion of a submission.
-    ///
     /// A failed submission has no completion. On a broken connection, a lost submission may still complete.
     fn complete_unless_lost(&mut self, from: Side, fault: u32, what: &str, completion: Completion) {
         let completes =

@@ -201,7 +201,6 @@ fn check_confinement(system: u32) -> Result<()> {
     Ok(())
 }
 
-/// Returns the value of a field of `/proc/PID/status`.
 fn field<'s>(status: &'s str, name: &str) -> Result<&'s str> {
     let mut fields = status.lines().filter_map(|line| line.split_once(':'));
     let found = fields.find(|(field, _)| *field == name);

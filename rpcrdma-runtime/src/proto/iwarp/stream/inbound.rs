@@ -108,7 +108,6 @@ pub(super) enum Found<'a> {
 }
 
 impl Assembly {
-    /// Returns the next FPDU and the octets after it.
     pub(super) fn next<'a>(&mut self, octets: &'a [u8], markers: Option<Markers>) -> (Found<'a>, &'a [u8]) {
         let len =
             |octets: &[u8]| markers.map_or_else(|| fpdu::len(octets), |markers| markers.fpdu_len(octets));
@@ -132,7 +131,6 @@ impl Assembly {
         &self.partial
     }
 
-    /// Fills the buffer up to `len` octets and returns the remaining octets.
     fn fill<'a>(&mut self, len: usize, octets: &'a [u8]) -> &'a [u8] {
         let missing = len.saturating_sub(self.partial.len()).min(octets.len());
         let (now, rest) = octets.split_at_checked(missing).unwrap_or((octets, &[]));

@@ -42,7 +42,6 @@ enum Destination {
 }
 
 impl Placement {
-    /// Adds arrived payload to the CRC and advances the position.
     fn pass(&mut self, payload: &[u8]) {
         if let Some(crc) = &mut self.crc {
             crc.update(payload);

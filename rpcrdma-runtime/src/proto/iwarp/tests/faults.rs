@@ -162,7 +162,6 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// Checks that the only message sent is a Terminate in one segment, and returns its payload.
 fn only_terminate(what: &str, sent: &[Sent]) -> Vec<u8> {
     let [Sent { opcode: Opcode::Terminate, header, payload, .. }] = sent else { panic!("{what}: {sent:?}") };
     let control = Opcode::Terminate.control();
@@ -262,7 +261,7 @@ fn invalid_local_work_sends_a_terminate() {
     }
 }
 
-/// Work that is incomplete when the stream ends has no completion of its own.
+/// An outstanding RDMA Read and later work have no completion of their own.
 ///
 /// Requirement: R544, R550, R664
 #[test]

@@ -102,7 +102,6 @@ enum To {
     Queue { queue: u32, msn: u32, word: u32 },
 }
 
-/// Removes and checks the segments of one message, and returns its payload.
 fn take_message(sent: &mut impl Iterator<Item = Sent>, opcode: Opcode, to: To, limit: usize) -> Vec<u8> {
     let mut data = Vec::new();
     loop {

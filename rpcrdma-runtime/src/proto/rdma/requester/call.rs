@@ -145,7 +145,6 @@ impl CallState {
         }
     }
 
-    /// Returns the outcome of a call, with the data in its returned memory.
     pub(super) fn into_outcome(self, spare: &mut Spare) -> Result<IncomingReply, TransportError> {
         let CallState { id, phase, mut regions, write_chunks, mut traffic, .. } = self;
         let Phase::Fencing(outcome) = phase else { return Err(TransportError::Registration) };

@@ -8,8 +8,7 @@ use crate::proto::work::CloseReason;
 use crate::xdr::ItemMemory;
 
 impl SessionRequester for Requester {
-    /// Plans the offered memory for this connection, since thresholds can differ between connections (RFC
-    /// 8797 section 4).
+    /// Plans the offered memory for this connection, since thresholds can differ between connections.
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
         let (chunks, threshold) = (mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
         let mut reply = ReplyResources::in_memory(chunks, &call.bounds, threshold, self.max_segment)?;

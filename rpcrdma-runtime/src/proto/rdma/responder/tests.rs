@@ -1,7 +1,6 @@
 use super::*;
 use crate::wire::private_data::PrivateData;
 
-/// Returns the number of Receives that the responder posts, and the tokens of its Sends.
 fn posted_and_sent(responder: &mut Responder) -> (u32, Vec<Token>) {
     let (mut receives, mut sends) = (0, Vec::new());
     while let Some(action) = responder.poll_action() {

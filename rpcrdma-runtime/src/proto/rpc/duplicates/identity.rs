@@ -33,9 +33,8 @@ pub struct ProcedureId {
 /// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same XID. The
 /// checksum covers the first [`CallIdentity::PREFIX`] bytes of the call, including the content of its chunks.
 /// A retransmission that divides the same bytes into different chunks therefore has the same identity. The
-/// first bytes contain the credential, including the machine name of AUTH_SYS. With an AUTH_NONE verifier,
-/// they also contain at least 584 bytes of arguments, for example the object, the offset and the count. A
-/// longer prefix would slow down every call that writes, and hardly distinguish more calls.
+/// first bytes contain the credential and the start of the arguments, for example the object, the offset and
+/// the count. A longer prefix would slow down every call that writes, and hardly distinguish more calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallIdentity {
     xid: u32,

@@ -41,7 +41,7 @@ pub(super) fn unprotect(
     mut reader: Reader<'_>,
 ) -> Result<Bytes, GssFailure> {
     let body = match service {
-        // Callers pass `None` only by mistake, since such bodies are not protected.
+        // With `None`, the body has no checksum and no sequence number to verify.
         GssService::None => return Err(GssError::FAILURE.into()),
         GssService::Integrity => {
             let data = xdr::RpcGssIntegData::decode(&mut reader).map_err(GssFailure::Decode)?;

@@ -44,7 +44,6 @@ struct State {
     /// Length of the file up to its last complete packet, in octets; `None` after a failure.
     size: Option<u64>,
     flows: HashSet<Flow>,
-    /// The number of connections so far.
     count: u32,
 }
 
@@ -94,7 +93,6 @@ impl CaptureFile {
         self.lock().flows.remove(flow);
     }
 
-    /// Appends a packet, unless an earlier write has failed.
     pub(super) fn append(&self, segment: &Segment, payload: &[u8]) {
         let mut state = self.lock();
         let Some(size) = state.size else { return };
@@ -115,7 +113,7 @@ impl CaptureFile {
 }
 
 impl State {
-    /// Writes a packet, usually with a single system call, and returns the number of octets written.
+    /// Returns the number of octets written.
     fn append(&mut self, segment: &Segment, payload: &[u8]) -> io::Result<u64> {
         let State { file, packet, .. } = self;
         packet.clear();
@@ -173,7 +171,6 @@ fn lock(file: &File) -> io::Result<()> {
 }
 
 impl PartialEq for CaptureFile {
-    /// Returns true if both are clones of the same capture.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -4,14 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader, TcpOptionElement};
 
-/// Maximum payload of one packet, in octets. The packet length fits IPv4's length field. The payload can
-/// contain the largest FPDU that fits a TCP segment on the loopback interface.
+/// Maximum payload of one packet, in octets. With its headers, the packet fits IPv4's length field.
 pub(super) const MAX_PAYLOAD: usize = 65_480;
 
 /// The window field of all packets, which [`WINDOW_SHIFT`] scales to almost 1 GiB (RFC 7323 section 2). The
 /// real window is unknown, and the data could appear to exceed a smaller window.
 const WINDOW: u16 = u16::MAX;
-/// The shift count of the window scale option.
 const WINDOW_SHIFT: u8 = 14;
 const HOPS: u8 = 64;
 

@@ -17,7 +17,6 @@ const SEQUENCE_STRIDE: u32 = 0x3c6e_f35f;
 #[derive(Debug)]
 pub(in super::super) struct Tap(Option<Box<Recorder>>);
 
-/// The sender of captured octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Local,
@@ -42,15 +41,12 @@ struct Direction {
     splitter: PacketSplitter,
 }
 
-/// Splits the stream into packets. TCP's own segments are unknown here, so each packet after the handshake
-/// contains one FPDU or a part of one FPDU. RFC 5044 section 5.1 recommends that segments start with an FPDU.
-/// The section also allows several FPDUs in one segment, but Wireshark (4.0) loses messages if several
-/// messages end in one packet.
+/// Splits the stream into packets. After the handshake, no packet contains octets of two FPDUs, because
+/// Wireshark (4.0) loses messages if several messages end in one packet.
 #[derive(Debug, Default)]
 struct PacketSplitter {
     /// Whether the MPA handshake is complete, so that the stream consists of FPDUs.
     framed: bool,
-    /// The markers of this direction, if it has any.
     markers: Option<Markers>,
     /// Remaining octets of the current FPDU.
     remaining: usize,
@@ -59,7 +55,6 @@ struct PacketSplitter {
 }
 
 impl PacketSplitter {
-    /// Starts to split the stream at FPDU boundaries.
     fn begin(&mut self, markers: bool) {
         self.framed = true;
         self.markers = markers.then(Markers::default);
@@ -137,7 +132,6 @@ impl Tap {
         self.record(Side::Local, octets);
     }
 
-    /// Records the octets of a queue that are not recorded yet.
     pub(in super::super) fn sending_all(&mut self, queue: &VecDeque<Bytes>) {
         let Some(recorder) = &mut self.0 else { return };
         let mut known = recorder.recorded;
@@ -152,7 +146,6 @@ impl Tap {
         self.sending(&octets);
     }
 
-    /// Reduces the number of recorded octets in the queue by the number of octets that TCP accepted.
     pub(in super::super) fn sent(&mut self, count: usize) {
         if let Some(recorder) = &mut self.0 {
             recorder.recorded = recorder.recorded.saturating_sub(count);

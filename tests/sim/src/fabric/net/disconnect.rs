@@ -7,10 +7,8 @@ use super::{Event, Net};
 use crate::fabric::Side;
 
 impl Net {
-    /// Breaks the connection at a random octet of the outstanding data in each direction.
-    ///
-    /// Data before that octet arrives, and later data is lost. `first` learns of the break at once. The other
-    /// peer learns of the break later.
+    /// Breaks the connection at a random octet of the outstanding data in each direction. `first` learns of
+    /// the break at once, and the other peer later.
     pub(super) fn disconnect(&mut self, first: Side, reason: CloseReason) {
         if self.broken {
             return;
@@ -24,7 +22,6 @@ impl Net {
         self.schedule(at, Event::Lost { to: first.other(), reason });
     }
 
-    /// Truncates the outstanding data to one peer at a random octet.
     fn truncate_direction(&mut self, to: Side) {
         let in_flight: Vec<_> = self
             .events
@@ -46,8 +43,7 @@ impl Net {
         }
     }
 
-    /// Truncates an RDMA Write to its first `placed` data octets. If `placed` is 0 or the event is not an
-    /// RDMA Write, the complete event is lost, and the function returns `None`.
+    /// Returns the first `placed` data octets of an RDMA Write, or `None` if the complete event is lost.
     fn truncate(&mut self, event: Event, placed: u64) -> Option<Event> {
         match event {
             Event::Write { to, sink, data } if placed > 0 => {
