@@ -48,10 +48,21 @@ impl Procedure for Turn {
     const NAME: &'static str = "TURN";
 }
 
+/// TURN of [`Scanner::Backward`], with a short reply.
+struct TurnBackward;
+
+impl Procedure for TurnBackward {
+    type Program = Scan;
+    type Args = Image;
+    type Res = bool;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "TURN";
+}
+
 enum Scanner {
     /// Returns its argument.
     Direct,
-    /// Calls the caller's own scanner in the backward direction.
+    /// Calls the caller's own scanner in the backward direction. Returns true if that scanner works.
     Backward,
 }
 
@@ -74,14 +85,15 @@ impl Service for Scanner {
         args: Reader<'a>,
         reply: &'a mut Reducer,
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
-        Box::pin(answer(args, reply, async |image: Image| match self {
-            Scanner::Direct => Ok(image),
-            Scanner::Backward => {
+        match self {
+            Scanner::Direct => Box::pin(answer(args, reply, async |image: Image| Ok(image))),
+            Scanner::Backward => Box::pin(answer(args, reply, async |image: Image| {
                 let back = context.backward().ok_or(Reject::SystemError)?;
                 back.ready();
-                back.bidirectional().call::<Turn>(&image).await.map_err(|_| Reject::SystemError)
-            }
-        }))
+                let turned = back.bidirectional().call::<Turn>(&image).await;
+                Ok(turned.map_err(|_| Reject::SystemError)? == image)
+            })),
+        }
     }
 }
 
@@ -120,7 +132,7 @@ async fn the_longest_backward_calls_fit_tcp() {
     backward.add(Scanner::Direct);
     let options = TcpClientOptions { backward, ..TcpClientOptions::default() };
     let client = TcpClient::connect_with(address, options).await.unwrap();
-    assert!(turn(&client, &image(BOUND as usize)).await.unwrap());
+    assert!(client.call::<TurnBackward>(&image(BOUND as usize)).await.unwrap());
 }
 
 #[tokio::test]

@@ -159,6 +159,9 @@ impl Walk<'_> {
     fn readme(&self) -> Result<Package<'_>, String> {
         let readme = self.read(README)?;
         check_quick_starts(&readme, &self.read(FRONT_PAGE)?)?;
+        if !self.read("rpcrdma-runtime/src/lib.rs")?.contains(r#"include_str!("../README.md")"#) {
+            return Err(format!("{FRONT_PAGE} is not the front page of rpcrdma-runtime"));
+        }
         let package = self.package("readme", block(&readme, "# Cargo.toml")?)?;
         package.write("specs/kv.ddp.toml", block(&readme, "[[binding]]")?)?;
         package.write("build.rs", block(&readme, "// build.rs")?)?;
