@@ -8,6 +8,7 @@ mod messages;
 
 use allocation_counter::{AllocationInfo, measure};
 use messages::{attributes, encoded, handle};
+use rpcrdma_mount3 as mount;
 use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, Xdr};
 
@@ -51,6 +52,18 @@ fn decoding_a_listing_allocates_once_and_at_most_twice_the_message() {
         let counted = decoded::<nfs::Readdirplus3Res>(&bytes);
         assert_eq!(counted.count_total, 1, "{entries}");
         assert!(counted.bytes_total <= 2 * bytes.len() as u64 + 512, "{entries}: {}", counted.bytes_total);
+    }
+}
+
+/// An EXPORT reply with one short list of groups for each export, as a hostile server may send.
+#[test]
+fn decoding_many_lists_needs_memory_in_proportion_to_the_message() {
+    let group = mount::GroupnodeElement::default();
+    let export = mount::ExportnodeElement { ex_groups: vec![group].into(), ..Default::default() };
+    for exports in [100, 10_000] {
+        let bytes = encoded(&mount::Exports(vec![export.clone(); exports]));
+        let counted = decoded::<mount::Exports>(&bytes);
+        assert!(counted.bytes_total <= 32 * bytes.len() as u64, "{exports}: {}", counted.bytes_total);
     }
 }
 

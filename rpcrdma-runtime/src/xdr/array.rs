@@ -177,7 +177,9 @@ pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<
     while reader.bool()? {
         let (index, left) = (values.len(), reader.remaining());
         let value = T::decode(reader).map_err(|error| error.at_index(index))?;
-        if index == 0 {
+        // If each of many nested lists reserved memory for the rest of the message, the reserved memory would
+        // grow with the square of the message's length.
+        if index == 0 && !reader.is_nested() {
             values.reserve_exact(estimate_count::<T>(left, reader.remaining()).saturating_add(1));
         }
         values.push(value);

@@ -437,6 +437,12 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
+    /// Returns true if the entered value is inside another box, counted array or list.
+    #[inline]
+    pub(super) fn is_nested(&self) -> bool {
+        self.depth > 1
+    }
+
     /// Leaves a nested value.
     #[inline]
     pub fn leave(&mut self) {
