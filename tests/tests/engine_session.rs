@@ -417,6 +417,25 @@ fn calls_fail_after_the_maximum_number_of_attempts() {
 }
 
 #[test]
+fn connections_that_end_without_an_answer_are_failed_attempts() {
+    let limits = |reconnect: &mut Reconnect| (reconnect.attempts, reconnect.sends) = (Some(3), 100);
+    let mut client = Client::new(policy_with(limits));
+    let calls = [1, 2].map(|xid| client.submit(call(xid)));
+    for _ in 0..3 {
+        if client.connects == 0 {
+            client.next_timeout();
+        }
+        assert!(client.done.is_empty());
+        client.connect(1024);
+        client.lose_connection(CloseReason::Peer);
+    }
+    for id in calls {
+        assert_eq!(client.failure(id), TransportError::Unreachable("closed by the peer".to_owned()));
+    }
+    assert_eq!((client.connects, client.session.poll_timeout()), (0, None), "no call waits");
+}
+
+#[test]
 fn a_call_that_breaks_every_connection_fails_alone() {
     let mut client = Client::new(policy_with(|reconnect| reconnect.sends = 3));
     let (breaking, good) = (client.submit(call(1)), client.submit(call(2)));

@@ -355,23 +355,14 @@ impl<R: SessionRequester> Session<R> {
         }
         self.state = State::Idle;
         self.counts.failed_attempts = self.counts.failed_attempts.saturating_add(1);
-        let max_attempts = match self.policy.reconnect {
-            Some(Reconnect { attempts, backoff, .. }) => {
-                self.attempts.failed(self.now, &backoff);
-                attempts
-            }
+        match self.policy.reconnect {
+            Some(reconnect) => self.attempt_failed(&reconnect, why),
             None => {
                 self.closing.get_or_insert(CloseReason::Io(why.clone()));
-                Some(0)
-            }
-        };
-        if max_attempts.is_some_and(|max_attempts| self.attempts.unreported >= max_attempts) {
-            self.attempts.unreported = 0;
-            for id in self.unanswered_ids() {
-                self.complete(id, Err(TransportError::Unreachable(why.clone())));
+                self.fail_unreachable(&why);
+                self.attempts.error = Some(why);
             }
         }
-        self.attempts.error = Some(why);
         self.update_state();
     }
 
@@ -512,14 +503,29 @@ impl<R: SessionRequester> Session<R> {
                     _ => false,
                 };
                 if failed && !matches!(reason, CloseReason::Local) {
-                    self.attempts.error = Some(reason.to_string());
-                    self.attempts.failed(self.now, &reconnect.backoff);
+                    self.attempt_failed(&reconnect, reason.to_string());
                 }
             }
             None => {
                 self.fail_all(&reason);
                 self.closing.get_or_insert(reason);
             }
+        }
+    }
+
+    /// Counts a failed attempt. If the attempts have reached their limit, fails all unanswered calls.
+    fn attempt_failed(&mut self, reconnect: &Reconnect, why: String) {
+        self.attempts.failed(self.now, &reconnect.backoff);
+        if reconnect.attempts.is_some_and(|max_attempts| self.attempts.unreported >= max_attempts) {
+            self.fail_unreachable(&why);
+        }
+        self.attempts.error = Some(why);
+    }
+
+    fn fail_unreachable(&mut self, why: &str) {
+        self.attempts.unreported = 0;
+        for id in self.unanswered_ids() {
+            self.complete(id, Err(TransportError::Unreachable(why.to_string())));
         }
     }
 
