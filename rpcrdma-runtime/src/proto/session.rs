@@ -595,12 +595,17 @@ impl<R: SessionRequester> Session<R> {
         Some(entry)
     }
 
-    /// Drops deadlines until the first deadline belongs to a call in the table.
+    /// Drops deadlines until the first deadline belongs to a call in the table. Drops all deadlines of
+    /// completed calls once they outnumber the calls.
     fn trim_deadlines(&mut self) {
         while let Some((_, id)) = self.deadlines.front()
             && self.entry(*id).is_none()
         {
             self.deadlines.pop_front();
+        }
+        if self.deadlines.len() > self.calls.len().saturating_mul(2).max(MIN_SWEEP) {
+            let Session { deadlines, calls, .. } = self;
+            deadlines.retain(|(_, id)| calls.get(id.xid()).is_some_and(|entry| entry.id == *id));
         }
     }
 

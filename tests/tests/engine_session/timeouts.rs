@@ -67,6 +67,20 @@ fn a_timeout_leaves_the_connection_and_other_calls_unchanged() {
     assert_eq!(client.session.counts().retransmissions, 0);
 }
 
+#[test]
+fn deadlines_of_completed_calls_are_dropped_while_an_earlier_call_is_unanswered() {
+    let mut client = granted();
+    client.submit(call(1));
+    for xid in 2..1000 {
+        client.submit(call(xid));
+        client.answer(xid);
+    }
+    let stored = format!("{:?}", client.session).matches("CallId(").count();
+    assert!(stored < 100, "{stored} deadlines and calls");
+    client.answer(1);
+    assert_eq!(client.replies().len(), 999);
+}
+
 /// RDMA devices have no local fence.
 #[test]
 fn without_a_local_fence_only_exposed_memory_closes_the_connection() {
