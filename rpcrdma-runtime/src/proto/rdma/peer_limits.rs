@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::wire::private_data::{DEFAULT_INLINE, Negotiated};
+use crate::wire::private_data::{DEFAULT_INLINE, MAX_INLINE, Negotiated};
 
 /// The limits that a peer announces with the connection configuration protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,11 @@ impl Link {
         self.0.negotiated
     }
 
-    /// Stores the limits that the caller announces. They apply to later replies on this connection until the
-    /// caller announces new limits.
+    /// Stores the limits that the caller announces, with an inline size of at most 262,144 bytes. They apply
+    /// to later replies on this connection until the caller announces new limits.
     pub fn announce(&self, caller: PeerLimits) {
-        let both = u64::from(caller.inline) << 32 | u64::from(caller.reads);
+        // The maximum is below the inline size in `u64::MAX`.
+        let both = u64::from(caller.inline.min(MAX_INLINE)) << 32 | u64::from(caller.reads);
         self.0.announced.store(both, Ordering::Relaxed);
     }
 
@@ -96,6 +97,15 @@ mod tests {
         }
         writer.join().unwrap();
         assert_eq!(link.announced(), Some(PeerLimits { inline: 199_999, reads: 199_999 }));
+    }
+
+    #[test]
+    fn a_caller_may_announce_the_largest_numbers() {
+        let nothing = PeerLimits { inline: 0, reads: 0 };
+        let agreed = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
+        let link = Link::new(nothing, agreed);
+        link.announce(PeerLimits { inline: u32::MAX, reads: u32::MAX });
+        assert_eq!(link.announced(), Some(PeerLimits { inline: MAX_INLINE, reads: u32::MAX }));
     }
 
     #[test]
