@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tokio::time::Instant;
 use tracing::{Span, debug, trace};
 
 use super::backward::{BackwardClient, Calling};
@@ -79,6 +80,8 @@ pub(super) struct RdmaInbound<C> {
     backward: Calling<BackwardRequester>,
     link: Link,
     peer: Option<SocketAddr>,
+    /// The time until which the responder refuses calls that may have ended an earlier connection.
+    refuse_until: Option<Instant>,
     stats: ServerStats,
     _credits: Gauged,
     /// Whether new calls are dropped.
@@ -112,7 +115,7 @@ impl<C: Connection> RdmaInbound<C> {
         let extensions = Extensions::default().with(link.clone()).with(client).with(account.clone());
         let executor = serving.executor(Origin { peer, extensions });
         let mut responder = Responder::new(config, negotiated, ord);
-        serving.refuse_fatal_calls(&mut responder, peer);
+        let refuse_until = serving.refuse_fatal_calls(&mut responder, peer);
         let inbound = RdmaInbound {
             _credits: Gauged::new("rpcrdma_server_credits", f64::from(config.credits)),
             connection,
@@ -120,6 +123,7 @@ impl<C: Connection> RdmaInbound<C> {
             backward,
             link,
             peer,
+            refuse_until,
             stats: serving.stats().clone(),
             draining: false,
             small: account.permit(),
@@ -181,6 +185,10 @@ impl<C: Connection> RdmaInbound<C> {
         // connection may exceed the share by one call, because a call is not counted until the connection
         // waits again.
         self.responder.hold_calls(if self.account.has_room() { SMALL + 1 } else { 0 });
+        if self.refuse_until.is_some_and(|until| until <= Instant::now()) {
+            self.refuse_until = None;
+            self.responder.take_unrefused();
+        }
         self.responder.handle_completion(completion);
     }
 

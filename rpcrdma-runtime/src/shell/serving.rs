@@ -114,11 +114,18 @@ impl Serving {
     }
 
     /// Makes a new connection refuse the calls that may have ended an earlier connection of the same owner.
-    pub(super) fn refuse_fatal_calls(&self, responder: &mut Responder, client: Option<SocketAddr>) {
-        if client.is_some() {
-            let refused = self.fatal().take(&Owner::of_peer(client), self.0.start.elapsed());
-            responder.refuse_calls(refused);
-        }
+    /// Returns the time until which the connection must refuse them, if any.
+    pub(super) fn refuse_fatal_calls(
+        &self,
+        responder: &mut Responder,
+        client: Option<SocketAddr>,
+    ) -> Option<Instant> {
+        client?;
+        let (mut fatal, owner) = (self.fatal(), Owner::of_peer(client));
+        let refused = fatal.take(&owner, self.0.start.elapsed());
+        let expiry = fatal.expiry(&owner, &refused);
+        responder.refuse_calls(refused);
+        self.0.start.checked_add(expiry?)
     }
 
     /// Records the calls that later connections must refuse. Such a call may have ended this connection, or

@@ -20,6 +20,8 @@ struct Suspect {
     since: Duration,
     /// Whether the next retransmission is rejected.
     certain: bool,
+    /// Whether a connection rejects the call or has rejected it ([`FatalCalls::take`]).
+    taken: bool,
 }
 
 /// The maximum length of [`FatalCalls::order`]. Beyond this length, the oldest suspects are dropped,
@@ -41,31 +43,42 @@ impl<K: Clone + Ord> FatalCalls<K> {
         self.evict(now);
         let alone = xids.len() == 1;
         for xid in xids {
-            let again = self.suspects.contains_key(&(owner.clone(), *xid));
-            self.insert(owner, *xid, Suspect { since: now, certain: alone || again });
+            let again = self.suspects.get(&(owner.clone(), *xid)).is_some_and(|suspect| !suspect.taken);
+            self.insert(owner, *xid, Suspect { since: now, certain: alone || again, taken: false });
         }
         self.evict(now);
     }
 
-    /// Removes and returns the calls to reject on a new connection of this owner. [`FatalCalls::restore`]
-    /// restores the calls that the connection did not reject.
+    /// Returns the calls to reject on a new connection of this owner, until [`FatalCalls::expiry`]. Other
+    /// connections do not reject them. [`FatalCalls::restore`] restores the calls that the connection did not
+    /// reject.
     pub fn take(&mut self, owner: &K, now: Duration) -> BTreeSet<u32> {
         self.evict(now);
-        let of_owner = self.suspects.range((owner.clone(), 0)..=(owner.clone(), u32::MAX));
-        let certain: BTreeSet<u32> =
-            of_owner.filter(|(_, suspect)| suspect.certain).map(|((_, xid), _)| *xid).collect();
-        for xid in &certain {
-            self.suspects.remove(&(owner.clone(), *xid));
-        }
+        let of_owner = self.suspects.range_mut((owner.clone(), 0)..=(owner.clone(), u32::MAX));
+        let certain = of_owner.filter(|(_, suspect)| suspect.certain && !suspect.taken);
         certain
+            .map(|((_, xid), suspect)| {
+                suspect.taken = true;
+                *xid
+            })
+            .collect()
     }
 
-    /// Restores the calls that were not retransmitted on a connection.
+    /// Returns the time at which the last of these suspicions expires, or `None` if all have expired.
+    #[must_use]
+    pub fn expiry(&self, owner: &K, xids: &BTreeSet<u32>) -> Option<Duration> {
+        let suspects = xids.iter().filter_map(|xid| self.suspects.get(&(owner.clone(), *xid)));
+        Some(suspects.map(|suspect| suspect.since).max()?.saturating_add(LIFETIME))
+    }
+
+    /// Restores the calls that were not retransmitted on a connection, with their original lifetime.
     pub fn restore(&mut self, owner: &K, xids: &BTreeSet<u32>, now: Duration) {
-        for xid in xids {
-            self.insert(owner, *xid, Suspect { since: now, certain: true });
-        }
         self.evict(now);
+        for xid in xids {
+            if let Some(suspect) = self.suspects.get_mut(&(owner.clone(), *xid)) {
+                suspect.taken = false;
+            }
+        }
     }
 
     fn insert(&mut self, owner: &K, xid: u32, suspect: Suspect) {
@@ -130,6 +143,18 @@ mod tests {
         calls.add_suspects(&'a', &[8], NOW + Duration::from_secs(1));
         assert_eq!(calls.take(&'a', NOW + LIFETIME), BTreeSet::from([8]));
         assert!(calls.order.len() <= 1);
+    }
+
+    #[test]
+    fn a_connection_does_not_extend_a_suspicion() {
+        let mut calls = FatalCalls::new();
+        calls.add_suspects(&'a', &[7], NOW);
+        let soon = NOW + Duration::from_secs(1);
+        let taken = calls.take(&'a', soon);
+        assert_eq!(calls.expiry(&'a', &taken), Some(NOW + LIFETIME));
+        calls.restore(&'a', &taken, soon);
+        assert_eq!(calls.take(&'a', NOW + LIFETIME), BTreeSet::new());
+        assert_eq!(calls.expiry(&'a', &taken), None);
     }
 
     #[test]

@@ -423,6 +423,24 @@ async fn a_call_that_ended_a_connection_is_refused_for_all_addresses_of_its_ipv6
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_open_connection_refuses_a_call_only_while_the_call_is_suspected() {
+    let serving = serving(&MemoryBudget::default(), files());
+    let blamed = UnreadConnection::from(1);
+    let served = blamed.serve(&serving, None);
+    blamed.call(7, 3, 0, CHUNK);
+    settle().await;
+    let reason = CloseReason::Terminated { layer: 0, etype: 0, code: 0 };
+    blamed.complete(Completion::Closed { reason, returned: Vec::new() });
+    served.await.unwrap();
+    let next = UnreadConnection::from(1);
+    next.serve(&serving, None);
+    sleep(Duration::from_secs(120)).await;
+    next.call(7, 3, 0, CHUNK);
+    settle().await;
+    assert_eq!((next.output().1, next.has_err_chunk()), (1, false));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_fetches_a_call_is_active() {
     let slots = Slots::new(1, 1, true);
     let slot = Arc::new(slots.take([192, 0, 2, 1].into()).await.unwrap());
