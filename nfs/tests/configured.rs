@@ -174,6 +174,27 @@ fn exports_have_their_own_paths_and_options() {
     daemon.stop();
 }
 
+/// The directory contains another directory with the name of the export.
+#[test]
+fn commands_that_change_a_name_reject_the_root_of_an_export() {
+    let place = Place::new(&["a", "a/a"]);
+    fs::write(place.path("a/a/file"), "content").unwrap();
+    place.configure("[[export]]\npath = '/a'\ndir = '@a'\n");
+    let daemon = place.start(&[]);
+    let root = format!("{}/a", daemon.url("rdma://"));
+    let below = format!("{root}/b");
+    let commands: [&[&str]; 4] =
+        [&["mkdir", &root], &["mv", &root, &below], &["rm", &root], &["rm", "-r", &root]];
+    for command in commands {
+        let refused = nfs3(command);
+        assert_eq!(refused.status.code(), Some(1), "{command:?}: {refused:?}");
+        let message = "nfs3: /a: is the root of an export; append a path\n";
+        assert_eq!(text(&refused.stderr), message, "{command:?}");
+    }
+    assert_eq!(fs::read(place.path("a/a/file")).unwrap(), b"content");
+    daemon.stop();
+}
+
 #[test]
 fn the_command_line_overrides_the_file() {
     let place = Place::new(&["a"]);

@@ -164,6 +164,10 @@ async fn cat(url: &Url, expected: Option<Digest>) -> anyhow::Result<()> {
 
 async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
     let (above, name) = url.split_name().context("the URL names the server's root; append a path")?;
+    // For a path outside the export, `Remote::find` returns the export's root, which may contain another file
+    // with this name.
+    let is_below = remote.contains(above);
+    ensure!(is_below, "{}: is the root of an export; append a path", show::text(&url.path));
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
 }
 
