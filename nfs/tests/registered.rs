@@ -20,7 +20,7 @@ use rpcrdma_runtime::Server;
 use rpcrdma_runtime::Services;
 use rpcrdma_runtime::program::{CallContext, Reject, Service, answer};
 use rpcrdma_runtime::xdr::{Reader, Reducer};
-use rpcrdma_services::rpcbind::{Netid, Rpcbind};
+use rpcrdma_services::rpcbind::{Netid, Rpcbind, RpcbindError};
 use rustix::process::{Pid, Signal, kill_process};
 
 type Table = Arc<Mutex<Vec<Rpcb>>>;
@@ -69,8 +69,9 @@ impl Service for Small {
                     answer(args, reply, unset).await
                 }
                 3 => {
+                    let is_ipv6 = context.peer.is_some_and(|peer| peer.is_ipv6());
                     let address = async |entry: Rpcb| {
-                        let entry = Rpcb { r_netid: "tcp".into(), ..entry };
+                        let entry = Rpcb { r_netid: if is_ipv6 { "tcp6" } else { "tcp" }.into(), ..entry };
                         let found = table().iter().find(|there| is_same(there, &entry)).cloned();
                         Ok(found.map(|there| there.r_addr).unwrap_or_default())
                     };
@@ -91,9 +92,13 @@ impl Service for Small {
 }
 
 async fn serve(service: impl Service) -> SocketAddr {
+    serve_at("127.0.0.1:0", service).await
+}
+
+async fn serve_at(address: &str, service: impl Service) -> SocketAddr {
     let mut services = Services::new();
     services.add(service);
-    let server = Server::bind_tcp("127.0.0.1:0").await.unwrap().services(services);
+    let server = Server::bind_tcp(address).await.unwrap().services(services);
     let address = server.local_addr().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     address
@@ -179,4 +184,28 @@ async fn mount_is_called_at_its_registered_port() {
         });
         found(by_rpcbind).await.unwrap();
     }
+}
+
+/// Like Linux's server, this server registers MOUNT at the wildcard addresses of both families.
+#[tokio::test(flavor = "multi_thread")]
+async fn mount_is_found_over_ipv6() {
+    let export = Arc::new(MemoryExport::default());
+    let nfs = serve_at("[::1]:0", nfs_v3::Server(NfsHandler::new(export.clone()))).await.port();
+    let mount = serve_at("[::1]:0", mount_v3::Server(MountHandler::new(export))).await.port();
+    let [high, low] = mount.to_be_bytes();
+    let entry = |netid: &str, wildcard: &str| Rpcb {
+        r_prog: 100_005,
+        r_vers: 3,
+        r_netid: netid.into(),
+        r_addr: format!("{wildcard}.{high}.{low}").as_str().into(),
+        r_owner: "".into(),
+    };
+    let table = Table::new(Mutex::new(vec![entry("tcp", "0.0.0.0"), entry("tcp6", "::")]));
+    let rpcbind = serve_at("[::1]:0", Small(table.clone())).await.port();
+    let url: Url = format!("tcp://[::1]:{nfs}/?rpcbind={rpcbind}").parse().unwrap();
+    Remote::mount(&url).await.unwrap();
+
+    table.lock().unwrap().pop();
+    let unusable = Remote::mount(&url).await.unwrap_err();
+    assert!(matches!(unusable, ClientError::Find(RpcbindError::BadAddress { .. })), "{unusable}");
 }

@@ -12,7 +12,7 @@ use rpcrdma_runtime::xdr::{Message, Received};
 use rpcrdma_runtime::{
     CallError, ClientOptions, GssClient, MessageTransport, Sends, TcpClient, TcpClientOptions,
 };
-use rpcrdma_services::rpcbind::{Netid, Rpcbind};
+use rpcrdma_services::rpcbind::{Netid, Rpcbind, RpcbindError};
 
 use super::{ClientError, Transport, Url};
 use crate::kerberos;
@@ -229,12 +229,18 @@ async fn has_mount(connection: &ServerConnection) -> Result<bool, ClientError> {
 async fn registered(url: &Url) -> Result<SocketAddr, ClientError> {
     type Mount = mount_v3::MountV3;
     let rpcbind = Rpcbind::connect(url.with_port(url.rpcbind_port)).await?;
+    let mut unusable = None;
     for netid in [Netid::Tcp, Netid::Tcp6] {
-        if let Some(address) = rpcbind.lookup(Mount::NUMBER, Mount::VERSION, netid).await? {
-            return Ok(address);
+        match rpcbind.lookup(Mount::NUMBER, Mount::VERSION, netid).await {
+            Ok(Some(address)) => return Ok(address),
+            Ok(None) => {}
+            // A server usually registers 0.0.0.0 and `::`. Over IPv6, only `::` can be replaced by the
+            // address of the host.
+            Err(error @ RpcbindError::BadAddress { .. }) => unusable = Some(error),
+            Err(error) => return Err(error.into()),
         }
     }
-    Err(ClientError::NoMount { host: url.host.clone() })
+    Err(unusable.map_or_else(|| ClientError::NoMount { host: url.host.clone() }, ClientError::from))
 }
 
 pub(super) fn options() -> ClientOptions {
