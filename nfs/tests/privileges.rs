@@ -14,8 +14,8 @@ use bytes::Bytes;
 use rpcrdma_nfs::client::{Remote, RemoteFile};
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_nfs3::{
-    Devicedata3, Diropargs3, Ftype3, Mknod3Args, Mknod3Res, Mknoddata3, Nfsstat3, Sattr3, Setattr3Args,
-    Setattr3Res, Specdata3,
+    Create3Args, Create3Res, Createhow3, Createmode3, Devicedata3, Diropargs3, Ftype3, Mknod3Args, Mknod3Res,
+    Mknoddata3, Nfsstat3, Sattr3, Setattr3Args, Setattr3Res, Specdata3,
 };
 use rpcrdma_runtime::program::{AuthSys, Credential};
 use rpcrdma_runtime::{Client, ClientOptions};
@@ -363,6 +363,26 @@ async fn a_write_past_the_file_size_limit_fails_and_the_server_survives() {
     }
     let grown = remote.set_size(&file, 1 << 20).await;
     assert!(grown.is_err_and(|error| error.to_string().contains("NFS3ERR_FBIG")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_with_a_size_beyond_the_limit_leaves_no_file() {
+    let dir = writable_by_all();
+    let server = nfs3d_after("ulimit -f 64", &dir);
+    let remote = server.mount().await;
+    let top = remote.top().await.unwrap();
+    let create = async |size: u64| {
+        let r#where = Diropargs3 { dir: top.handle, name: Bytes::from_static(b"file").into() };
+        let new = Sattr3 { size: Some(size), ..Sattr3::default() };
+        let how = Createhow3::ObjAttributes(Createmode3::Guarded, new);
+        match remote.nfs().create(&Create3Args { r#where, how }).await.unwrap() {
+            Create3Res::Nfs3Ok(_) => Ok(()),
+            Create3Res::Default(status, _) => Err(status),
+        }
+    };
+    assert_eq!(create(1 << 20).await, Err(Nfsstat3::Nfs3errFbig));
+    assert!(!dir.path().join("file").exists());
+    assert_eq!(create(1 << 10).await, Ok(()));
 }
 
 /// Returns an `nfs3d` for this directory, started after these shell commands.

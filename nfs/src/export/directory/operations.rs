@@ -378,7 +378,29 @@ impl DirectoryExport {
         Ok(plus.then(|| self.record(&dir.stat, name, stat)))
     }
 
+    /// Sets the attributes of a new file and records its name. On failure, removes the file: otherwise, a
+    /// second attempt of the client would find the file of the first.
     fn made(
+        &self,
+        dir: &Located,
+        name: &[u8],
+        located: Located,
+        new: SetAttributes,
+        acting: &ThreadIdentity<'_>,
+    ) -> Result<Found, NfsError> {
+        let Stat { key, attributes: Attributes { kind, .. }, .. } = located.stat;
+        self.completed(dir, name, located, new, acting).inspect_err(|_| {
+            // Another process may have replaced the file.
+            if Stat::of_name(&dir.file, name).is_ok_and(|there| there.key == key) {
+                let is_directory = kind == FileKind::Directory;
+                let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+                // The first error is more useful than an error of the removal.
+                let _ = unlinkat(&dir.file, name, flags);
+            }
+        })
+    }
+
+    fn completed(
         &self,
         dir: &Located,
         name: &[u8],
