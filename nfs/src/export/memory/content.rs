@@ -14,13 +14,34 @@ const SHARED_FROM: usize = 64 << 10;
 /// A file's content: the written data by offset, with holes in between.
 ///
 /// A large write keeps its receive buffer, and a read within the written range returns a part of the buffer
-/// without copying. The buffer stays in memory as long as the file contains any of its data.
+/// without copying. An extent keeps at most about twice its length in memory.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     /// The extents by offset. No extent is empty, overlaps the next extent, or ends after `size`.
-    extents: BTreeMap<u64, Bytes>,
+    extents: BTreeMap<u64, Extent>,
     size: u64,
     held: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Extent {
+    data: Bytes,
+    /// The length of the buffer that `data` keeps in memory, at most twice the length of `data`.
+    buffer: usize,
+}
+
+impl Extent {
+    fn new(data: Bytes) -> Self {
+        Extent { buffer: data.len(), data }
+    }
+
+    /// Returns a part of this extent. A small part is copied.
+    fn part(&self, data: Bytes) -> Self {
+        if data.len() < self.buffer.div_ceil(2) {
+            return Extent::new(Bytes::copy_from_slice(&data));
+        }
+        Extent { data, buffer: self.buffer }
+    }
 }
 
 impl Content {
@@ -39,7 +60,7 @@ impl Content {
         let count = u64::from(count).min(left);
         let eof = count == left;
         let before = self.extents.range(..=offset).next_back();
-        if let Some((start, data)) = before
+        if let Some((start, Extent { data, .. })) = before
             && let Some(range) = span(offset - start, count)
             && range.end <= data.len()
         {
@@ -60,7 +81,7 @@ impl Content {
 
     fn overlapping(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Bytes)> {
         let first = self.extents.range(..from).next_back();
-        first.into_iter().chain(self.extents.range(from..to)).map(|(start, data)| (*start, data))
+        first.into_iter().chain(self.extents.range(from..to)).map(|(start, extent)| (*start, &extent.data))
     }
 
     /// Returns a copy of a range, with zeros for the holes. `count` is at most `u32::MAX`.
@@ -94,7 +115,7 @@ impl Content {
         self.held += len;
         self.size = self.size.max(end);
         if data.len() >= SHARED_FROM {
-            self.extents.insert(offset, data.clone());
+            self.extents.insert(offset, Extent::new(data.clone()));
         } else {
             self.insert_small(offset, data);
         }
@@ -103,46 +124,48 @@ impl Content {
 
     /// Merges consecutive small writes into extents of at most [`SHARED_FROM`] bytes.
     fn insert_small(&mut self, offset: u64, data: &[u8]) {
-        let before = self.extents.range(..offset).next_back().map(|(start, bytes)| (*start, bytes.len()));
+        let before = self.extents.range(..offset).next_back();
+        let before = before.map(|(start, extent)| (*start, extent.data.len()));
         if let Some((start, held)) = before
             && start + held as u64 == offset
             && held + data.len() <= SHARED_FROM
-            && let Some(extent) = self.extents.remove(&start)
+            && let Some(Extent { data: extent, buffer }) = self.extents.remove(&start)
         {
             let mut extent = extent.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
             extent.extend_from_slice(data);
-            self.extents.insert(start, extent.freeze());
+            let (data, buffer) = (extent.freeze(), buffer.max(held + data.len()));
+            self.extents.insert(start, Extent { data, buffer });
             return;
         }
-        self.extents.insert(offset, Bytes::copy_from_slice(data));
+        self.extents.insert(offset, Extent::new(Bytes::copy_from_slice(data)));
     }
 
     /// Replaces a range with a hole.
     fn cut(&mut self, from: u64, to: u64) {
-        let before = self.extents.range(..from).next_back().map(|(start, data)| (*start, data.clone()));
-        if let Some((start, mut data)) = before
-            && start + data.len() as u64 > from
+        let before = self.extents.range(..from).next_back().map(|(start, extent)| (*start, extent.clone()));
+        if let Some((start, extent)) = before
+            && start + extent.data.len() as u64 > from
         {
-            let tail = data.split_off(usize::try_from(from - start).unwrap_or(usize::MAX));
-            self.held -= tail.len() as u64;
-            self.extents.insert(start, data);
-            self.keep_tail(from, tail, to);
+            let head = extent.data.slice(..usize::try_from(from - start).unwrap_or(usize::MAX));
+            self.held -= (extent.data.len() - head.len()) as u64;
+            self.extents.insert(start, extent.part(head));
+            self.keep_tail(start, &extent, to);
         }
         while let Some((&start, _)) = self.extents.range(from..to).next()
-            && let Some(data) = self.extents.remove(&start)
+            && let Some(extent) = self.extents.remove(&start)
         {
-            self.held -= data.len() as u64;
-            self.keep_tail(start, data, to);
+            self.held -= extent.data.len() as u64;
+            self.keep_tail(start, &extent, to);
         }
     }
 
     /// Restores the part of an extent from `to` on.
-    fn keep_tail(&mut self, start: u64, mut data: Bytes, to: u64) {
+    fn keep_tail(&mut self, start: u64, extent: &Extent, to: u64) {
         let cut = to - start;
-        if cut < data.len() as u64 {
-            let tail = data.split_off(usize::try_from(cut).unwrap_or(usize::MAX));
+        if cut < extent.data.len() as u64 {
+            let tail = extent.data.slice(usize::try_from(cut).unwrap_or(usize::MAX)..);
             self.held += tail.len() as u64;
-            self.extents.insert(to, tail);
+            self.extents.insert(to, extent.part(tail));
         }
     }
 
@@ -212,7 +235,8 @@ mod tests {
             }
         }
         check(&content, &model(&writes));
-        assert_eq!(content.held(), content.extents.values().map(|data| data.len() as u64).sum::<u64>());
+        let held = content.extents.values().map(|extent| extent.data.len() as u64);
+        assert_eq!(content.held(), held.sum::<u64>());
     }
 
     #[test]
@@ -223,6 +247,20 @@ mod tests {
         let (read, eof) = content.read(4096, 1 << 19);
         assert_eq!(read.as_ptr(), data[4096..].as_ptr());
         assert!(!eof);
+    }
+
+    #[test]
+    fn a_small_part_of_a_write_does_not_keep_the_rest_in_memory() {
+        let [first, second] = [1, 2].map(|byte| Bytes::from(vec![byte; 1 << 20]));
+        let mut content = Content::default();
+        content.write(0, &first).unwrap();
+        content.write(1, &second).unwrap();
+        assert!(first.is_unique() && !second.is_unique(), "one byte of the first write remains");
+        check(&content, &model(&[(0, 1 << 20, 1), (1, 1 << 20, 2)]));
+        content.resize(100_000).unwrap();
+        assert!(second.is_unique());
+        check(&content, &model(&[(0, 1, 1), (1, 99_999, 2)]));
+        assert_eq!(content.held(), 100_000);
     }
 
     #[test]
