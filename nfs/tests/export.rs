@@ -10,7 +10,7 @@ use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
     Attributes, Before, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime, NfsCaller,
-    NfsError, NfsVerifier, Outcome, SetAttributes, SetTime, Stability, Wcc,
+    NfsError, NfsVerifier, Outcome, SetAttributes, SetTime, Stability, TryExport, Wcc, access_bits,
 };
 use rpcrdma_nfs::nfs::ExportPolicy;
 
@@ -635,4 +635,18 @@ fn exclusive_creates_and_handles_survive_a_restart() {
     assert_ne!(second.write_verifier(), first.write_verifier());
     let again = second.create(&WHO, &second.root(), b"file", &how).result.unwrap();
     assert_eq!(again.handle, made.handle);
+}
+
+#[test]
+fn a_read_only_directory_grants_no_changes() {
+    let dir = writable_by_all();
+    std::fs::write(dir.path().join("file"), "content").unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap().read_only(true);
+    let file = export.lookup(&WHO, &export.root(), b"file").unwrap().handle;
+    for handle in [export.root(), file] {
+        let granted = export.access(&WHO, &handle, u32::MAX).unwrap().0;
+        assert_eq!(granted & (access_bits::READ | access_bits::CHANGES), access_bits::READ);
+        let tried = export.try_access(&WHO, &handle, u32::MAX);
+        assert!(tried.is_none_or(|(tried, _)| tried == granted));
+    }
 }

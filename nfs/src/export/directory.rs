@@ -158,7 +158,6 @@ impl Located {
         accessat(CWD, self.path(), how, AtFlags::EACCESS).is_ok()
     }
 
-    /// Returns the rights of the current thread's identity, in ACCESS3 bits.
     fn granted(&self) -> u32 {
         let [read, write, execute] =
             [Access::READ_OK, Access::WRITE_OK, Access::EXEC_OK].map(|how| self.allows(how));
@@ -362,6 +361,12 @@ impl DirectoryExport {
     fn must_be_served(&self, stat: &Stat) -> Result<(), NfsError> {
         let is_served = self.cross_mounts || stat.mount == self.root.mount;
         if is_served { Ok(()) } else { Err(NfsError::Acces) }
+    }
+
+    /// Returns the rights of the current thread's identity, in ACCESS3 bits.
+    fn granted(&self, located: &Located) -> u32 {
+        let granted = located.granted();
+        if self.read_only { granted & !access_bits::CHANGES } else { granted }
     }
 
     fn record(&self, dir: &Stat, name: &[u8], stat: Stat) -> Found {

@@ -81,7 +81,7 @@ impl Export for DirectoryExport {
     ) -> Result<(u32, Attributes), NfsError> {
         let located = self.locate(file)?;
         let acting = self.identities.impersonate(caller)?;
-        let granted = located.granted();
+        let granted = self.granted(&located);
         drop(acting);
         Ok((granted & wanted, located.stat.attributes))
     }

@@ -61,7 +61,7 @@ impl TryExport for DirectoryExport {
 
     fn try_access(&self, caller: &NfsCaller, file: &FileHandle, wanted: u32) -> Option<(u32, Attributes)> {
         let located = self.try_locate(file).filter(|_| self.identities.is_as_caller(caller))?;
-        Some((located.granted() & wanted, located.stat.attributes))
+        Some((self.granted(&located) & wanted, located.stat.attributes))
     }
 
     fn try_lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Option<(Found, Attributes)> {
