@@ -254,6 +254,23 @@ async fn short_reads_and_writes_continue() {
     put_and_get(&remote, &content()).await.unwrap();
 }
 
+/// A reply of a few bytes keeps memory for a complete READ, so short replies must not accumulate.
+#[tokio::test(flavor = "multi_thread")]
+async fn short_reads_are_merged() {
+    let remote = mount(Reluctant::new(&[])).await;
+    let root = remote.find(b"/").await.unwrap();
+    let file = remote.create(&root, Bytes::from_static(b"file"), 0o600).await.unwrap();
+    remote.write_file(&file, &mut Cursor::new(content()), &|_| {}).await.unwrap();
+    let file = remote.refresh(&file).await.unwrap();
+    let mut lens = Vec::new();
+    let mut take = |data: Bytes| {
+        lens.push(data.len());
+        Ok(())
+    };
+    remote.read_file(&file, &mut take).await.unwrap();
+    assert_eq!(lens, [1 << 20, 1 << 20, 3_000_001 - (2 << 20)]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn data_lost_in_a_restart_is_rewritten() {
     let remote = mount(Reluctant::new(&[20])).await;

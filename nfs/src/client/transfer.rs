@@ -168,13 +168,8 @@ impl Remote {
             while (window.is_full() || !is_before_known_end)
                 && let Some(read) = window.next().await
             {
-                let (pieces, eof) = read?;
-                for piece in pieces {
-                    if take(piece)?.is_break() {
-                        return Ok(());
-                    }
-                }
-                if eof {
+                let (data, eof) = read?;
+                if take(data)?.is_break() || eof {
                     return Ok(());
                 }
             }
@@ -362,12 +357,15 @@ struct Range {
 
 /// Reads a range, and calls again after a short reply. Also returns true if the range reaches the end of the
 /// file. `reader` has memory for one result; `nfs` is called if that memory is in use.
+///
+/// The data of short replies is copied: each reply keeps memory for a complete range, so a hostile server
+/// could exhaust memory with replies of a few bytes.
 async fn read_range(
     [reader, nfs]: [Client<NfsConnection>; 2],
     range: Range,
     path: String,
-) -> Result<(Vec<Bytes>, bool), ClientError> {
-    let mut pieces = Vec::new();
+) -> Result<(Bytes, bool), ClientError> {
+    let mut short = BytesMut::new();
     let Range { handle: file, mut offset, mut count } = range;
     loop {
         let args = Read3Args { file, offset, count };
@@ -396,9 +394,13 @@ async fn read_range(
         }
         offset = offset.saturating_add(u64::from(len));
         count = count.saturating_sub(len);
-        pieces.push(read.data.into_bytes());
-        if read.eof || count == 0 {
-            return Ok((pieces, read.eof));
+        let is_last = read.eof || count == 0;
+        if is_last && short.is_empty() {
+            return Ok((read.data.into_bytes(), read.eof));
+        }
+        short.extend_from_slice(&read.data);
+        if is_last {
+            return Ok((short.freeze(), read.eof));
         }
     }
 }
