@@ -36,6 +36,7 @@ on_both!(
     an_owner_reads_and_writes_regardless_of_the_mode,
     a_removed_file_is_stale,
     handles_survive_renames,
+    a_file_with_a_long_path_is_served,
     a_rename_replaces_only_a_file_of_the_same_kind,
     a_directory_cannot_move_below_itself,
     a_linked_file_exists_until_its_last_name_is_removed,
@@ -287,6 +288,18 @@ fn handles_survive_renames(export: &impl Export) {
     assert_eq!(export.lookup(&WHO, &root, b"..").unwrap().handle, root);
     assert_eq!(export.lookup(&WHO, &root, b"top").unwrap().handle, file);
     assert_eq!(export.rename(&WHO, (&root, b"a"), (&root, b"c")).result, Err(NfsError::NoEnt));
+}
+
+/// The path is longer than the maximum of a system call, 4095 bytes.
+fn a_file_with_a_long_path_is_served(export: &impl Export) {
+    let name = "n".repeat(250);
+    let deepest = (0..40).fold(export.root(), |dir, _| make_dir(export, &dir, &name));
+    let file = make(export, &deepest, "file");
+    write(export, &file, 0, b"content");
+    assert_eq!(read(export, &file, 0, 100), (b"content".to_vec(), true));
+    assert_eq!(export.lookup(&WHO, &deepest, b"file").unwrap().handle, file);
+    export.remove(&WHO, &deepest, b"file").result.unwrap();
+    assert_eq!(export.attributes(&file).unwrap_err(), NfsError::Stale);
 }
 
 fn a_rename_replaces_only_a_file_of_the_same_kind(export: &impl Export) {

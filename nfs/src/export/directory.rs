@@ -68,6 +68,8 @@ use crate::export::Before;
 
 /// The length of a handle in bytes: four numbers and their checksum.
 const HANDLE: usize = 4 * 8 + 16;
+/// The maximum size of a path in a system call, in bytes, including a terminating NUL.
+const PATH_MAX: usize = 4096;
 
 /// An export of a directory.
 ///

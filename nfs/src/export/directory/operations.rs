@@ -11,7 +11,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use super::change::{check, check_mode, set_attributes, verifier_times};
 use super::identity::ThreadIdentity;
-use super::{DirectoryExport, Key, Located, Purpose, Stat, after, at_name};
+use super::{DirectoryExport, Key, Located, PATH_MAX, Purpose, Stat, after, at_name};
 use crate::export::{
     Attributes, Before, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime,
     Found, Listed, NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, SetTime,
@@ -20,8 +20,6 @@ use crate::export::{
 
 /// S_ISGID: new files in the directory get its group.
 const SET_GROUP: u32 = 0o2000;
-/// The maximum size of a symbolic link's target, in bytes, including a terminating NUL.
-const PATH_MAX: usize = 4096;
 
 impl Export for DirectoryExport {
     const BLOCKS: bool = true;

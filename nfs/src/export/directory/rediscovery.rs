@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use rustix::fs::{Dir, Mode, OFlags, openat};
 
 use super::stat::Stat;
+use super::sweep::open_directory;
 use super::{DirectoryExport, FileKind, names};
 
 /// Maximum number of files to record: about 150 MB of memory.
@@ -17,8 +18,8 @@ impl DirectoryExport {
         let mut pending = vec![PathBuf::new()];
         let mut learnt = 0;
         while let Some(path) = pending.pop() {
-            let opened =
-                if path.as_os_str().is_empty() { self.top.try_clone() } else { self.top.open_dir(&path) };
+            let is_top = path.as_os_str().is_empty();
+            let opened = if is_top { self.top.try_clone() } else { open_directory(&self.top, &path) };
             let Ok(dir) = opened else { continue };
             // The sandbox opens directories for lookups only and not for reading.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

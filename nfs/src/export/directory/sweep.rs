@@ -1,14 +1,15 @@
 //! Removes the records of files that other processes removed. The export does not watch directories for
 //! removals, so each recorded name is looked up.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::thread::Builder;
 
 use cap_std::fs::Dir;
 
 use super::stat::Key;
 use super::table::{Place, Table};
-use super::{DirectoryExport, Located, NfsError, at_name};
+use super::{DirectoryExport, Located, NfsError, PATH_MAX, at_name};
 
 impl DirectoryExport {
     /// Starts a sweep on a separate thread if a sweep is due ([`Table::begin_sweep`]). The thread inherits
@@ -51,7 +52,24 @@ fn outdated_places(table: &Table, top: &Dir, root: Key, key: Key) -> impl Iterat
 
 /// Opens a file by a directory's path from the root and the file's name in that directory.
 pub(super) fn open_at(top: &Dir, path: &Path, name: &[u8]) -> Result<Located, NfsError> {
-    if path.as_os_str().is_empty() { at_name(top, name) } else { at_name(top.open_dir(path)?, name) }
+    if path.as_os_str().is_empty() { at_name(top, name) } else { at_name(open_directory(top, path)?, name) }
+}
+
+/// Opens a directory by its path. The system rejects paths of [`PATH_MAX`] bytes and more, so a longer path
+/// is opened in parts.
+pub(super) fn open_directory(top: &Dir, path: &Path) -> io::Result<Dir> {
+    if path.as_os_str().len() < PATH_MAX {
+        return top.open_dir(path);
+    }
+    let (mut reached, mut part) = (None::<Dir>, PathBuf::new());
+    for name in path {
+        if part.as_os_str().len() + name.len() + 1 >= PATH_MAX {
+            reached = Some(reached.as_ref().unwrap_or(top).open_dir(&part)?);
+            part.clear();
+        }
+        part.push(name);
+    }
+    reached.as_ref().unwrap_or(top).open_dir(&part)
 }
 
 #[cfg(test)]
