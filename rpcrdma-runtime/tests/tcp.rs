@@ -16,7 +16,7 @@ use rpcrdma_runtime::{
 };
 use rpcrdma_runtime::{Client, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -254,6 +254,39 @@ async fn a_stopping_server_completes_running_calls() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     running.end().await;
     assert_eq!(call.await.unwrap(), 300);
+}
+
+/// The client reads its replies only after the server has stopped, and sends another call in the meantime.
+#[tokio::test]
+async fn replies_of_a_stopping_server_survive_calls_that_it_drops() {
+    let Running { address, stop, server } = serve(TcpOptions::default()).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    let mut socket = socket.connect(address).await.unwrap();
+    let header = CallHeader {
+        xid: 1,
+        program: echo::Echo::NUMBER,
+        version: echo::Echo::VERSION,
+        procedure: EchoBlob::NUMBER,
+        credential: Default::default(),
+    };
+    let mut long = Writer::new();
+    header.encode(&mut long).unwrap();
+    blob(1, 512 << 10).encode(&mut long).unwrap();
+    socket.write_all(&fragment(true, long.as_slice())).await.unwrap();
+    socket.write_all(&fragment(true, &sleep_call(2, 500))).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    stop.send(()).unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    socket.write_all(&fragment(true, &sleep_call(3, 0))).await.unwrap();
+    // The second call ends, and the server closes the connection.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let replies = async { [read_record(&mut socket).await, read_record(&mut socket).await] };
+    let replies = tokio::time::timeout(Duration::from_secs(10), replies).await.unwrap();
+    assert_eq!(replies.map(|reply| reply[3]), [1, 2]);
+    assert!(is_closed(&mut socket).await);
+    drop(socket);
+    tokio::time::timeout(Duration::from_secs(20), server).await.unwrap().unwrap();
 }
 
 /// A program that has no Upper-Layer Binding: over RDMA its calls do not compile.

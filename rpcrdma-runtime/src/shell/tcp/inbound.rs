@@ -106,6 +106,9 @@ impl TcpInbound {
             }
             if (!self.open || self.draining) && self.slots.is_idle() {
                 self.outgoing.finish().await?;
+                if self.open {
+                    self.incoming.discard().await;
+                }
                 let reason = if self.open { CloseReason::Local } else { CloseReason::Peer };
                 return Ok(Event::Closed(reason));
             }

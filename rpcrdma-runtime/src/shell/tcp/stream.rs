@@ -11,7 +11,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{Duration, Instant, Sleep, sleep_until};
+use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
 use super::TcpOptions;
 use super::requester::Slot;
@@ -24,6 +24,9 @@ const READ: usize = 64 << 10;
 
 /// Maximum number of buffers per vectored write.
 const MAX_BUFFERS: usize = 16;
+
+/// How long to wait for the peer to close its direction after a local close.
+const LINGER: Duration = Duration::from_secs(1);
 
 pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
     socket.set_nodelay(true)?;
@@ -126,6 +129,23 @@ impl Incoming {
     /// Reads once. Returns false at the end of the stream. Cancel safe.
     pub(super) async fn read(&mut self) -> io::Result<bool> {
         poll_fn(|cx| self.poll_read(cx)).await
+    }
+
+    /// Reads and drops input until the peer closes its direction, for at most [`LINGER`]. If a socket with
+    /// unread input is closed, the system resets the connection and drops output that the peer has not
+    /// received.
+    pub(super) async fn discard(&mut self) {
+        let discarding = async {
+            loop {
+                self.input.clear();
+                self.input.reserve(READ);
+                if !matches!(self.socket.read_buf(&mut self.input).await, Ok(1..)) {
+                    break;
+                }
+            }
+        };
+        // Fails if the peer does not close its direction in time.
+        let _ = timeout(LINGER, discarding).await;
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
