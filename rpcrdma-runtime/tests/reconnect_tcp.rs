@@ -115,6 +115,26 @@ async fn a_server_that_never_responds_is_disconnected() {
     assert_eq!(timeout(WAIT, waits).await.unwrap().unwrap().unwrap(), 9);
 }
 
+/// Each call times out long before the stall timeout.
+#[tokio::test]
+async fn a_server_that_never_responds_to_short_calls_is_disconnected() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tcp = TcpOptions { stall_timeout: Duration::from_millis(300), ..TcpOptions::default() };
+    let options = TcpClientOptions { tcp, ..options() };
+    let client = TcpClient::connect_with(listener.local_addr().unwrap(), options).await.unwrap();
+    let (_gone, _) = timeout(WAIT, listener.accept()).await.unwrap().unwrap();
+    let impatient = client.with_timeout(Duration::from_millis(20));
+    let calling = async {
+        loop {
+            impatient.call::<Pass>(&()).await.unwrap_err();
+        }
+    };
+    tokio::select! {
+        () = calling => {}
+        reconnected = timeout(WAIT, listener.accept()) => drop(reconnected.unwrap().unwrap()),
+    }
+}
+
 /// Over TCP, a late reply affects only its own call.
 #[tokio::test]
 async fn a_call_that_times_out_fails_alone() {

@@ -115,11 +115,17 @@ impl TcpOutbound {
         if !self.outgoing.is_empty() {
             progress = self.outgoing.poll_write(cx).map_err(failed)?;
         }
-        if self.backward.as_ref().is_none_or(|slots| slots.has_room(true))
-            && let Poll::Ready(record) = self.poll_record(requester, cx).map_err(failed)?
-        {
-            self.received(record.ok_or(CloseReason::Peer)?, requester);
-            progress = Poll::Ready(());
+        if self.backward.as_ref().is_none_or(|slots| slots.has_room(true)) {
+            let before = self.incoming.octets();
+            let polled = self.poll_record(requester, cx).map_err(failed)?;
+            // A server that sends a long record is not silent.
+            if self.incoming.octets() != before {
+                requester.record_activity();
+            }
+            if let Poll::Ready(record) = polled {
+                self.received(record.ok_or(CloseReason::Peer)?, requester);
+                progress = Poll::Ready(());
+            }
         }
         progress.map(Ok)
     }

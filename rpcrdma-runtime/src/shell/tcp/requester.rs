@@ -28,11 +28,13 @@ pub(super) struct TcpRequester {
     queue: BTreeMap<CallId, Message>,
     calls: Table<Sent>,
     max_silence: Duration,
-    /// Time at which the server's last record arrived, or at which the connection was made. Backward calls do
+    /// Time at which the server last sent anything, or at which the connection was made. Backward calls do
     /// not use this time.
     last_received: Instant,
+    /// Time at which the oldest of the calls was sent that have timed out since `last_received`.
+    unanswered_since: Option<Instant>,
     /// Calls that were abandoned at least `max_silence` after they were sent, while the server sent nothing.
-    /// The next record clears the set.
+    /// Input clears the set. The set also contains the timed-out call that ends the connection.
     silent: BTreeSet<CallId>,
     events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
@@ -54,6 +56,7 @@ impl TcpRequester {
             calls: Table::default(),
             max_silence: options.stall_timeout,
             last_received: Instant::now(),
+            unanswered_since: None,
             silent: BTreeSet::new(),
             events: VecDeque::new(),
             closing: None,
@@ -118,6 +121,7 @@ impl TcpRequester {
 
     pub(super) fn record_activity(&mut self) {
         self.last_received = Instant::now();
+        self.unanswered_since = None;
         self.silent.clear();
     }
 
@@ -161,6 +165,23 @@ impl SessionRequester for TcpRequester {
             && at.elapsed() >= self.max_silence
         {
             self.silent.insert(call);
+        }
+    }
+
+    /// Closes the connection if the server has been silent for at least `max_silence` since this call or an
+    /// earlier timed-out call was sent. The timeout of each call may be shorter.
+    fn expire(&mut self, call: CallId) {
+        if let Some(at) = self.forget(call)
+            && self.last_received <= at
+        {
+            let since = self.unanswered_since.map_or(at, |since| since.min(at));
+            self.unanswered_since = Some(since);
+            if since.elapsed() >= self.max_silence {
+                self.silent.insert(call);
+            }
+        }
+        if self.holds(call) {
+            self.close(CloseReason::Timeout("a call had no reply".to_owned()));
         }
     }
 

@@ -78,6 +78,11 @@ pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> 
 }
 
 impl Incoming {
+    /// Returns the number of octets read so far.
+    pub(super) fn octets(&self) -> u64 {
+        self.read
+    }
+
     /// Returns true if at least a part of the next record has arrived.
     pub(super) fn is_partial(&self) -> bool {
         !self.records.is_between() || !self.input.is_empty()
