@@ -61,6 +61,8 @@ const GATE: u32 = 4;
 
 /// Counts the call, and gets a client for backward calls from the context.
 const BACK: u32 = 5;
+/// Like [`BACK`], and waits for the gate.
+const BACK_GATE: u32 = 6;
 
 #[derive(Clone, Default)]
 struct Counter {
@@ -116,6 +118,10 @@ impl Service for Counter {
                 PANIC => panic!("this handler panics"),
                 BACK => assert!(context.backward().is_some()),
                 GATE => self.gate.0.acquire().await.unwrap().forget(),
+                BACK_GATE => {
+                    assert!(context.backward().is_some());
+                    self.gate.0.acquire().await.unwrap().forget();
+                }
                 _ => {}
             }
             self.tasks.lock().unwrap().push(task::id());
@@ -495,6 +501,33 @@ async fn a_call_that_uses_its_connection_runs_again_on_the_next() {
         let got = fixture.peer().await.call(1, BACK, &args(4, 0, 0)).await;
         assert_eq!(got.result.unwrap().count, run);
     }
+    fixture.end().await;
+}
+
+/// The first call acts on a connection that is lost while the call runs.
+#[tokio::test]
+async fn a_retransmission_of_a_running_call_that_uses_its_connection_runs() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let mut first = fixture.peer().await;
+    first.submit(1, BACK_GATE, &args(4, 0, 0), 1024);
+    tokio::select! {
+        event = first.event() => panic!("{event:?}"),
+        () = fixture.counter.wait_for_runs(1) => drop(first),
+    }
+    let mut second = fixture.peer().await;
+    second.submit(1, BACK_GATE, &args(4, 0, 0), 1024);
+    let joined = async {
+        while fixture.stats.snapshot().duplicates.joined == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        event = second.event() => panic!("{event:?}"),
+        joined = tokio::time::timeout(WAIT, joined) => joined.unwrap(),
+    }
+    assert_eq!(fixture.counter.runs(), 1, "the retransmission waits");
+    fixture.counter.gate.0.add_permits(2);
+    assert_eq!(second.reply(1).await.result.unwrap().count, 2);
     fixture.end().await;
 }
 

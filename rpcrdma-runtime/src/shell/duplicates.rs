@@ -13,16 +13,24 @@ use crate::proto::rpc::duplicates::{
     CacheLookup, CallIdentity, CallerId, DuplicateLimits, Duplicates, ProcedureId, Ticket,
 };
 use crate::wire::rpc::{CallHeader, ReplyHeader, RpcCall, RpcReply};
-use crate::xdr::{Placed, Received};
+use crate::xdr::{Message, Placed, Received};
 
-/// The sender of a running call's reply to a waiting duplicate, or `None` for the first caller.
-type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
+/// The sender of a running call's end to a waiting duplicate, or `None` for the first caller.
+type Waiter = Option<oneshot::Sender<DuplicateEnd>>;
+
+/// How a duplicate of a running call ends.
+pub(super) enum DuplicateEnd {
+    /// The duplicate gets the reply of the call, if any.
+    Reply(Option<RpcReply>),
+    /// The duplicate runs, because the call has used its own connection.
+    Run,
+}
 
 pub(super) enum Lookup {
     /// The call is new and must run. After the call, pass the ticket to [`DuplicateCache::finish`].
     New(Ticket),
-    /// The call is already running. The receiver gets its reply.
-    Running(oneshot::Receiver<Option<RpcReply>>),
+    /// The call is already running. The receiver gets its end.
+    Running(oneshot::Receiver<DuplicateEnd>),
     /// The call has already run, and this is its cached reply.
     Answered(RpcReply),
     /// The call is new, but the cache has no room for it. The call runs without being cached.
@@ -89,7 +97,8 @@ pub struct DuplicateOptions {
 /// A duplicate-request cache. Clones share the cached replies, so one cache can serve several servers.
 ///
 /// While a tracked call runs, a duplicate waits for the same reply. Afterwards a duplicate gets the cached
-/// reply in its own chunks. A duplicate runs only if the reply was not cached, was evicted or has expired. A
+/// reply in its own chunks. A duplicate runs only if the reply was not cached, was evicted or has expired, or
+/// if the handler has called [`CallContext::backward`](crate::program::CallContext::backward). A
 /// tracked call runs to completion even if its connection is lost. Replies without a result and replies
 /// longer than [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE,
 /// AUTH_SYS and RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
@@ -184,10 +193,19 @@ impl DuplicateCache {
     /// limits.
     pub(super) fn finish(&self, ticket: Ticket, kept: bool, reply: Option<&RpcReply>) {
         let kept = reply.filter(|_| kept).map(|reply| &reply.message);
+        self.end(ticket, kept, || DuplicateEnd::Reply(reply.cloned()));
+    }
+
+    /// Ends a call that has used its connection. All waiting duplicates run, and nothing is cached.
+    pub(super) fn finish_unshared(&self, ticket: Ticket) {
+        self.end(ticket, None, || DuplicateEnd::Run);
+    }
+
+    fn end(&self, ticket: Ticket, kept: Option<&Message>, end: impl Fn() -> DuplicateEnd) {
         let waiters = self.table().finish(ticket, kept, self.0.start.elapsed());
         for waiter in waiters.into_iter().flatten() {
             // Sending fails if the connection of the waiter is lost.
-            let _ = waiter.send(reply.cloned());
+            let _ = waiter.send(end());
         }
     }
 
@@ -221,7 +239,7 @@ impl fmt::Debug for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xdr::{Message, Writer};
+    use crate::xdr::Writer;
 
     fn call() -> RpcCall {
         let header =

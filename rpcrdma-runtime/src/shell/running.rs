@@ -81,8 +81,11 @@ impl<K: Send + 'static> Running<K> {
         let entered = span.enter();
         let tracked = match self.executor.look_up(&call) {
             Disposition::Run(tracked) => tracked,
-            Disposition::Wait(answer) => {
-                self.tasks.spawn(answered(key, info, span.clone(), answer));
+            Disposition::Wait(end) => {
+                let waiting = self.executor.clone().wait(call, memory, end);
+                let waiting = guarded(waiting, info, self.executor.warnings().clone()).in_current_span();
+                let span = span.clone();
+                self.tasks.spawn(async move { (key, info, span, waiting.await) });
                 return None;
             }
             Disposition::Answered(reply) => return Some(self.ended(key, info, span.clone(), reply)),
@@ -149,6 +152,16 @@ async fn answered<K>(
     answer: oneshot::Receiver<Reply>,
 ) -> (K, CallInfo, Span, Reply) {
     (key, info, span, answer.await.ok().flatten())
+}
+
+/// Runs a call. If its handler panics, the reply is SYSTEM_ERR.
+fn guarded(
+    call: impl Future<Output = Reply> + Send + 'static,
+    info: CallInfo,
+    warnings: Warnings,
+) -> PendingCall {
+    let mut call = Box::pin(Some(call));
+    Box::pin(poll_fn(move |cx| poll(&mut call, info, &warnings, cx)))
 }
 
 type PendingCall = Pin<Box<dyn Future<Output = Reply> + Send>>;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::TcpOptions;
-use super::duplicates::{DuplicateCache, Lookup};
+use super::duplicates::{DuplicateCache, DuplicateEnd, Lookup};
 use super::memory::{CallMemory, MemoryBudget};
 use super::metrics::{self, CallTimer};
 use super::options::{MAX_BACKWARD_CALLS, raised_limit};
@@ -54,8 +54,8 @@ pub(super) struct CallExecutor {
 pub(super) enum Disposition {
     /// [`CallExecutor::run`] returns the reply.
     Run(Option<TrackedCall>),
-    /// The call is a duplicate of a running call and gets the same reply.
-    Wait(oneshot::Receiver<Option<RpcReply>>),
+    /// The call is a duplicate of a running call. [`CallExecutor::wait`] returns the reply.
+    Wait(oneshot::Receiver<DuplicateEnd>),
     /// The call has already run, and this is its cached reply.
     Answered(Option<RpcReply>),
 }
@@ -235,8 +235,26 @@ impl CallExecutor {
         timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
         let used = extensions.get::<ConnectionUsed>().is_some_and(ConnectionUsed::get);
-        tracked.end(success && !used, reply.as_ref());
+        if success && used {
+            tracked.end_unshared();
+        } else {
+            tracked.end(success, reply.as_ref());
+        }
         reply
+    }
+
+    /// Waits for the end of the running call of which `call` is a duplicate. If that call has used its own
+    /// connection, runs the duplicate, which may be on another connection.
+    pub(super) async fn wait(
+        self: Arc<Self>,
+        call: RpcCall,
+        memory: Option<CallMemory>,
+        end: oneshot::Receiver<DuplicateEnd>,
+    ) -> Option<RpcReply> {
+        match end.await.ok()? {
+            DuplicateEnd::Reply(reply) => reply,
+            DuplicateEnd::Run => self.run(call, memory, None).await,
+        }
     }
 
     /// Runs a call to completion even if its connection is lost.
@@ -268,6 +286,12 @@ impl TrackedCall {
         self.finish(kept, reply);
     }
 
+    fn end_unshared(mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.cache.finish_unshared(ticket);
+        }
+    }
+
     fn finish(&mut self, kept: bool, reply: Option<&RpcReply>) {
         if let Some(ticket) = self.ticket.take() {
             self.cache.finish(ticket, kept, reply);
@@ -284,8 +308,8 @@ impl Drop for TrackedCall {
     }
 }
 
-/// Records whether a call has used its connection. If so, the reply is not cached, because a retransmission
-/// on another connection must repeat the effect.
+/// Records whether a call has used its connection. If so, the reply is neither cached nor sent to waiting
+/// duplicates, because a retransmission on another connection must repeat the effect.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionUsed(AtomicBool);
 
