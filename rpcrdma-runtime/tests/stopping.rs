@@ -98,6 +98,35 @@ async fn a_silent_peer_does_not_delay_the_stop() {
     drop(silent);
 }
 
+/// The kernel would accept connections for an open listener, and calls on these connections would fail.
+#[tokio::test]
+async fn a_stopping_server_refuses_connections() {
+    let gate = GateServer::new(false);
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(gate.clone());
+    let address = server.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = tokio::spawn(server.run(async { drop(stopped.await) }));
+    let client = TcpClient::connect(address).await.unwrap();
+    let running = tokio::spawn(async move { client.call::<Pass>(&()).await });
+    let started = async {
+        while gate.arrived() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(WAIT, started).await.unwrap();
+    stop.send(()).unwrap();
+    let refused = async {
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), refused).await.unwrap();
+    assert!(!running.is_finished() && !server.is_finished());
+    gate.open.add_permits(1);
+    assert_eq!(tokio::time::timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
+    tokio::time::timeout(WAIT, server).await.unwrap().unwrap().unwrap();
+}
+
 /// Checks a client that outlives the runtime on which it connected: its calls fail, and no call waits for a
 /// dropped task.
 fn outlives_its_runtime<C: Clone>(

@@ -29,9 +29,9 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Serves each connection on its own task until `shutdown` is ready or the listener fails. Then signals
-    /// the connections to end, and waits up to `drain` for the connections and for `outliving`, the calls
-    /// that outlive their connections.
+    /// Serves each connection on its own task until `shutdown` is ready or the listener fails. Then drops
+    /// `accept`, which owns the listener, and signals the connections to end. Waits up to `drain` for the
+    /// connections and for `outliving`, the calls that outlive their connections.
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,
@@ -49,7 +49,7 @@ impl Listening {
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         // The future is kept while other branches run, because it may own a connection that waits for a slot.
-        let mut accepting = pin!(self.next(&accept, &address));
+        let mut accepting = Box::pin(self.next(&accept, &address));
         let mut sweeps = self.idle.map(sweeps);
         let mut rechecks = self.peers.changes();
         let failed = loop {
@@ -87,6 +87,9 @@ impl Listening {
                 Err(error) => break Some(ServeError::Accept(error)),
             }
         };
+        drop(accepting);
+        // Closes the listener, so that clients do not connect to a server that is stopping.
+        drop(accept);
         info!(connections = connections.len(), "stopping");
         let _ = stop.send(true);
         let drained = async {

@@ -239,11 +239,15 @@ async fn listen(
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), ServeError> {
     let address = |incoming: &BoxedIncoming| incoming.peer().ip();
-    let accept = || async {
-        let accepted = listener.accept().await;
-        let failed = listener.take_refused();
-        serving.stats().connections(ConnectionCounts { failed, ..ConnectionCounts::default() });
-        accepted
+    let (listener, stats): (Arc<dyn AnyAcceptor>, _) = (listener.into(), serving.stats().clone());
+    let accept = move || {
+        let (listener, stats) = (listener.clone(), stats.clone());
+        async move {
+            let accepted = listener.accept().await;
+            let failed = listener.take_refused();
+            stats.connections(ConnectionCounts { failed, ..ConnectionCounts::default() });
+            accepted
+        }
     };
     let serve = |incoming: BoxedIncoming, stopping, slot| {
         let span = debug_span!("connection", peer = %incoming.peer());
