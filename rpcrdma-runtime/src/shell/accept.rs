@@ -174,9 +174,10 @@ fn is_transient(error: &io::Error) -> bool {
 
 /// ENFILE, EMFILE and ENOBUFS, which [`io::ErrorKind`] does not name. On Linux, `accept` also returns pending
 /// errors of the new connection: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN,
-/// EHOSTUNREACH. A firewall causes EPERM.
+/// EHOSTUNREACH. A firewall causes EPERM. Registering the new connection with epoll fails with ENOSPC if the
+/// user has reached `max_user_watches`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const TRANSIENT: [i32; 12] = [1, 23, 24, 105, 64, 71, 92, 95, 100, 101, 112, 113];
+const TRANSIENT: [i32; 13] = [1, 23, 24, 28, 105, 64, 71, 92, 95, 100, 101, 112, 113];
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 const TRANSIENT: [i32; 3] = [23, 24, 55];
 /// WSAEMFILE and WSAENOBUFS.
@@ -210,6 +211,8 @@ mod tests {
         for code in TRANSIENT {
             assert!(is_transient(&io::Error::from_raw_os_error(code)), "{code}");
         }
+        #[cfg(target_os = "linux")]
+        assert!(is_transient(&io::Error::from_raw_os_error(28)), "ENOSPC: too many epoll watches");
         for kind in [io::ErrorKind::InvalidInput, io::ErrorKind::PermissionDenied, io::ErrorKind::Other] {
             assert!(!is_transient(&kind.into()), "{kind}");
         }
