@@ -369,13 +369,8 @@ async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions()
     fixture.end().await;
 }
 
-/// Writing to a Reply chunk that is longer than its registered memory closes the connection. The server
-/// rejects the next retransmission of such a call with ERR_CHUNK, so that the next connection stays open.
-#[tokio::test]
-async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
-    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
-    let long = args(10, 20_000, 0);
-    let mut malicious = fixture.peer().await;
+/// Makes call 1 with a Reply chunk that is longer than its registered memory, which ends the connection.
+async fn end_connection(mut malicious: Peer, args: &Args) {
     let closed = async {
         malicious.connection.submit(Action::PostReceives { count: 4 });
         let memory = Memory::Sink(BytesMut::zeroed(8));
@@ -387,7 +382,7 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
                     let lists =
                         ChunkLists { reply: Some(WriteChunk(vec![segment])), ..ChunkLists::default() };
                     let header = Header { xid: 1, credits: 4, body: Body::Msg(lists) }.encode();
-                    let call = call_message(1, COUNT, &long, usize::MAX).into_message().stream;
+                    let call = call_message(1, COUNT, args, usize::MAX).into_message().stream;
                     let message = vec![header, call];
                     malicious.connection.submit(Action::Send { token: Token(2), message, invalidate: None });
                 }
@@ -397,7 +392,15 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
         }
     };
     tokio::time::timeout(WAIT, closed).await.unwrap();
-    drop(malicious);
+}
+
+/// Writing to a Reply chunk that is longer than its registered memory closes the connection. The server
+/// rejects the next retransmission of such a call with ERR_CHUNK, so that the next connection stays open.
+#[tokio::test]
+async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let long = args(10, 20_000, 0);
+    end_connection(fixture.peer().await, &long).await;
     fixture.wait_until_disconnected().await;
     let mut next = fixture.peer().await;
     next.submit(1, COUNT, &long, 1024);
@@ -406,6 +409,21 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     assert_eq!(next.call(2, COUNT, &long).await.result.unwrap().count, 2, "the connection is closed");
     assert_eq!(next.call(1, COUNT, &long).await.result.unwrap().count, 1, "the call is refused twice");
     assert_eq!(fixture.stats.snapshot().refusals.fatal, 1);
+    fixture.end().await;
+}
+
+/// The server closes an idle connection on which the call was to be refused, to admit another connection.
+#[tokio::test]
+async fn a_connection_closed_for_another_leaves_its_refused_calls() {
+    let fixture = Fixture::with(ServerOptions { max_connections: 1, ..ServerOptions::default() }).await;
+    let long = args(10, 20_000, 0);
+    end_connection(fixture.peer().await, &long).await;
+    fixture.wait_until_disconnected().await;
+    let _idle = fixture.peer().await;
+    let mut next = tokio::time::timeout(WAIT, fixture.peer()).await.unwrap();
+    next.submit(1, COUNT, &long, 1024);
+    let event = tokio::time::timeout(WAIT, next.event()).await.unwrap();
+    assert!(matches!(event, RequesterEvent::Done { outcome: Err(TransportError::Chunk), .. }), "{event:?}");
     fixture.end().await;
 }
 

@@ -76,6 +76,7 @@ impl WaitingCalls {
 
 pub(super) struct RdmaInbound<C> {
     connection: C,
+    serving: Serving,
     responder: Responder,
     backward: Calling<BackwardRequester>,
     link: Link,
@@ -119,6 +120,7 @@ impl<C: Connection> RdmaInbound<C> {
         let inbound = RdmaInbound {
             _credits: Gauged::new("rpcrdma_server_credits", f64::from(config.credits)),
             connection,
+            serving: serving.clone(),
             responder,
             backward,
             link,
@@ -210,10 +212,12 @@ impl<C: Connection> RdmaInbound<C> {
         self.stats.traffic(&traffic);
         self.stats.refusals(&refusals);
     }
+}
 
-    pub(super) fn ended(&mut self, serving: &Serving, reason: &CloseReason) {
-        debug!(%reason, "connection closed");
-        serving.ended(&mut self.responder, self.peer);
+impl<C> Drop for RdmaInbound<C> {
+    /// The server may drop a connection at any time, for example to make room for another connection.
+    fn drop(&mut self) {
+        self.serving.ended(&mut self.responder, self.peer);
     }
 }
 

@@ -415,5 +415,5 @@ async fn serve_calls(
     let _connected = serving.stats().connected();
     let (mut inbound, executor) = RdmaInbound::new(connection, &serving, config);
     let reason = serve(&mut inbound, executor, stopping, slot).await;
-    inbound.ended(&serving, &reason);
+    debug!(%reason, "connection closed");
 }

@@ -127,8 +127,7 @@ impl UnreadConnection {
         tokio::spawn(async move {
             let (_stop, stopping) = watch::channel(false);
             let (mut inbound, executor) = RdmaInbound::new(connection, &serving, Config::default());
-            let reason = serve(&mut inbound, executor, stopping, slot.as_deref()).await;
-            inbound.ended(&serving, &reason);
+            serve(&mut inbound, executor, stopping, slot.as_deref()).await;
         })
     }
 
