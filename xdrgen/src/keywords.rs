@@ -119,9 +119,66 @@ pub(crate) fn before_comment(line: &str) -> &str {
     end.and_then(|end| line.get(..end)).unwrap_or(line)
 }
 
+/// Returns the position of a `/*` whose comment does not end on the line. In a string or a `//` comment, `/*`
+/// begins no comment. A `"` without a second `"` begins no string.
+pub(crate) fn open_comment(line: &str) -> Option<usize> {
+    let (mut at, mut may_quote) = (0, true);
+    while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
+        at += match rest.as_bytes() {
+            [b'/', b'/', ..] => return None,
+            [b'/', b'*', ..] => match rest.get(2..)?.find("*/") {
+                Some(length) => length + 4,
+                None => return Some(at),
+            },
+            [b'\'', b'"', b'\'', ..] => 3,
+            [b'"', ..] if may_quote => {
+                let length = string_length(rest);
+                // Later quotation marks are not examined, so that the run time stays linear.
+                may_quote = length.is_some();
+                length.unwrap_or(1)
+            }
+            _ => rest.chars().next().map_or(1, char::len_utf8),
+        };
+    }
+    None
+}
+
+/// Returns the length of the string at the start of a text, if the string ends on its line.
+fn string_length(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => return Some(at + 1),
+            b'\n' => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
-    use super::differs_by_one_letter;
+    use super::{differs_by_one_letter, open_comment};
+
+    #[test]
+    fn an_open_comment_begins_outside_strings_and_line_comments() {
+        for (line, open) in [
+            ("a /* b", Some(2)),
+            ("/* a */ /* b", Some(8)),
+            ("/*/", Some(0)),
+            ("a /* b */", None),
+            ("a // /* b", None),
+            ("\"/*\"", None),
+            ("\"\\\"/*\" /* b", Some(7)),
+            ("'\"' /* b", Some(4)),
+            ("5\" /* b", Some(3)),
+            ("\"//\" /* b", Some(5)),
+        ] {
+            assert_eq!(open_comment(line), open, "{line}");
+        }
+    }
 
     #[test]
     fn one_letter_may_be_inserted_missing_replaced_or_swapped() {

@@ -305,6 +305,14 @@ fn comments_on_pass_through_lines_may_continue() {
 }
 
 #[test]
+fn a_string_in_a_line_for_c_begins_no_comment() {
+    for line in ["#define GLOB \"/*\"", "%#define GLOB \"/tmp/*\"", "%char *a = \"\\\"/*\", b = '\"';"] {
+        let definitions = parse(&format!("{line}\nconst A = 1;\n/* c */\nconst B = 2;\n"));
+        assert_eq!(names(&definitions)[1..], ["A", "B"], "{line}");
+    }
+}
+
+#[test]
 fn defines_of_numbers_are_constants() {
     let text = "#define A 4\n  # define B 0x10 /* why */\n#define C\n#define D (1 << 3)\n#define E A\n#define F \"x\"\n\
                 #define G (A \\\n  + B)\n#define H(a) 1\n#define I /* one\n line */\nconst J = 1;\n";

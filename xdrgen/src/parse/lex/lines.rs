@@ -6,7 +6,7 @@ use super::Lexer;
 use crate::ast::{Expansion, Hidden, Identifier};
 use crate::diag::PreprocessorKind;
 use crate::extract::Map;
-use crate::keywords::{before_comment, begins_definition, word};
+use crate::keywords::{before_comment, begins_definition, open_comment, word};
 use crate::parse::condition::first_name;
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
@@ -105,15 +105,11 @@ impl<'a> Lexer<'a, '_> {
     /// Returns the length of a preprocessor line, including a comment that begins on this line and ends on
     /// a later line.
     fn closed_length(&mut self, rest: &str, length: usize) -> usize {
-        let line = rest.get(..length).unwrap_or("");
-        // A `//` comment opens no other comment. In a string, `//` begins no comment.
-        let comment = line.get(before_comment(line).len()..).unwrap_or("");
-        let is_line_comment = comment.starts_with("//") && !line.contains('"');
-        let opened = line.rfind("/*").filter(|open| !line.get(*open..).unwrap_or("").contains("*/"));
-        let opened = opened.filter(|_| !is_line_comment && self.conditions.active() && !self.unclosed);
-        let Some(open) = opened else { return length };
-        match rest.get(open..).and_then(|rest| rest.find("*/")) {
-            Some(close) => open + close + 2,
+        let opened = open_comment(rest.get(..length).unwrap_or(""));
+        let opened = opened.filter(|_| self.conditions.active() && !self.unclosed);
+        let Some(inside) = opened.map(|open| open + 2) else { return length };
+        match rest.get(inside..).and_then(|rest| rest.find("*/")) {
+            Some(close) => inside + close + 2,
             None => {
                 self.unclosed = true;
                 length
