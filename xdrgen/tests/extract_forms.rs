@@ -188,6 +188,23 @@ fn indented_definitions_are_found_between_prose() {
 }
 
 #[test]
+fn definitions_may_share_a_line() {
+    let text = "1. A\n\n   const A = 1; const B = 2; /* two */\n\n   struct c {\n      int x;\n   }; enum d {\n\
+                \x20     D = 1\n   };  const E = 3; struct is not the start of prose;\n\n   const F = 4;\n";
+    let extract = extracted("rfc.txt", text);
+    assert_eq!(
+        extract.text,
+        "const A = 1;\n\nconst B = 2; /* two */\n\nstruct c {\n   int x;\n};\n\nenum d {\n   D = 1\n};\n\n\
+         const E = 3;\n\nconst F = 4;\n\n"
+    );
+    assert!(extract.diagnostics.is_empty(), "{:?}", extract.diagnostics);
+    let specification = parsed(&extract);
+    assert_eq!(specification.definitions.len(), 6);
+    let span = specification.definitions[1].span;
+    assert_eq!(&text[span.start as usize..span.end as usize], "const B = 2;");
+}
+
+#[test]
 fn spans_point_into_the_document() {
     let text = "1. A\n\n   BOUND  7\n\n      typedef opaque a<BOUND>;\n\n         struct b {\n           a c;\n         };\n";
     let extract = extracted("rfc.txt", text);

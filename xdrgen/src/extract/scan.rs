@@ -12,11 +12,17 @@ use crate::diag::{Diagnostic, Note, SyntaxKind};
 use crate::keywords::{begins_definition, misspelt_keyword};
 use crate::source::{SourceId, Span, narrow};
 
+/// Maximum number of bytes of a document that are parsed again because a definition begins on the last line
+/// of another. The limit keeps the run time linear.
+const MAX_AGAIN: usize = 1 << 22;
+
 /// The lines of a definition, including a comment before it.
 struct Found {
     first: usize,
     /// The line after the last line of the definition.
     next: usize,
+    /// The offset in the document of the first byte that belongs to the definition or to its indentation.
+    start: usize,
     /// The offset of the definition's end in the document.
     end: usize,
     indent: usize,
@@ -55,7 +61,8 @@ pub(super) fn indented(
             Piece::Definition(found) => copy(&mut builder, lines, found),
             Piece::Define(line) => {
                 let end = lines.get(*line).map_or(0, |line| end_of_define(line, document));
-                copy(&mut builder, lines, &Found { first: *line, next: *line + 1, end, indent: usize::MAX });
+                let found = Found { first: *line, next: *line + 1, start: 0, end, indent: usize::MAX };
+                copy(&mut builder, lines, &found);
             }
             Piece::Size(size) => {
                 builder.insert("const ", size.name.start);
@@ -90,7 +97,7 @@ fn copy(builder: &mut Builder<'_>, lines: &[Line], found: &Found) {
     {
         let text = line.text(builder.document);
         let blanks = (text.len() - text.trim_start_matches(' ').len()).min(found.indent);
-        let start = line.range.start + blanks;
+        let start = (line.range.start + blanks).max(found.start);
         let end = (line.range.start + text.trim_end().len()).min(found.end).max(start);
         builder.copy(start, end);
         builder.line_end();
@@ -108,6 +115,8 @@ struct Scan<'a> {
     sizes: BTreeSet<String>,
     constants: BTreeSet<String>,
     diagnostics: Vec<Diagnostic>,
+    /// The number of bytes that may still be parsed again.
+    again: usize,
 }
 
 impl<'a> Scan<'a> {
@@ -129,6 +138,7 @@ impl<'a> Scan<'a> {
             sizes: BTreeSet::new(),
             constants: BTreeSet::new(),
             diagnostics: Vec::new(),
+            again: MAX_AGAIN,
         }
     }
 
@@ -147,10 +157,8 @@ impl<'a> Scan<'a> {
                     self.pieces.push((line, Piece::Define(line)));
                 }
             } else if begins_definition(text)
-                && let Some(next) = self.definition(line, free)
+                && let Some(next) = self.definitions(line, free)
             {
-                // The last line may also contain the start of another definition, but this line is not
-                // examined again.
                 line = next.max(line + 1);
                 free = line;
                 continue;
@@ -162,13 +170,36 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Tries to parse a definition at `line`. Returns the line after the definition on success.
-    fn definition(&mut self, line: usize, free: usize) -> Option<usize> {
+    /// Tries to parse a definition at `line`, and further definitions that begin on the last line of another.
+    /// Returns the line after these definitions, unless there are none.
+    fn definitions(&mut self, line: usize, free: usize) -> Option<usize> {
+        let mut end = self.definition(line, 0, free)?;
+        loop {
+            let next = self.lines.partition_point(|line| line.range.start < end);
+            let last = next.checked_sub(1)?;
+            let rest = self.document.get(end..self.lines.get(last)?.range.end).unwrap_or("");
+            let start = end + rest.len() - rest.trim_start().len();
+            let after = begins_definition(rest).then(|| self.definition(last, start, last)).flatten();
+            match after.filter(|after| *after > end) {
+                Some(after) => end = after,
+                None => return Some(next),
+            }
+        }
+    }
+
+    /// Tries to parse a definition at `line`, or at the offset `start` inside the line. Returns the offset of
+    /// the definition's end on success.
+    fn definition(&mut self, line: usize, start: usize, free: usize) -> Option<usize> {
         let text = self.text(line);
         let indent = text.len() - text.trim_start_matches(' ').len();
+        let inside = start.saturating_sub(self.lines.get(line)?.range.start);
+        let text = text.get(inside..).unwrap_or("");
         let limit = self.limit(line);
         let mut builder = Builder::new(self.id, self.document);
-        copy(&mut builder, self.lines, &Found { first: line, next: limit, end: usize::MAX, indent });
+        copy(&mut builder, self.lines, &Found { first: line, next: limit, start, end: usize::MAX, indent });
+        if inside > 0 {
+            self.again = self.again.checked_sub(builder.text.len())?;
+        }
         match (self.recognizer)(&builder.text, &builder.map, self.published) {
             Region::Definition { end, key, sizes, constants, found } => {
                 let document_end = builder.map.document(u32::try_from(end).ok()?) as usize;
@@ -176,16 +207,17 @@ impl<'a> Scan<'a> {
                 self.sizes.extend(sizes);
                 self.constants.extend(constants);
                 if self.keys.insert(key) {
-                    let first = self.comment_before(line, free).unwrap_or(line);
-                    let found = Found { first, next, end: document_end, indent };
+                    let above = if inside > 0 { None } else { self.comment_before(line, free) };
+                    let first = above.unwrap_or(line);
+                    let found = Found { first, next, start, end: document_end, indent };
                     self.pieces.push((first, Piece::Definition(found)));
                 }
                 let published = self.published;
                 self.diagnostics.extend(found.into_iter().map(|found| found.weakened_if(published)));
-                Some(next)
+                Some(document_end)
             }
             Region::Broken(found) => {
-                if self.is_probably_intended(line) {
+                if is_probably_intended(text) {
                     let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
                     let mut words = words.by_ref().filter(|word| !word.is_empty());
                     let (keyword, name) = (words.next(), words.next().unwrap_or(""));
@@ -211,7 +243,8 @@ impl<'a> Scan<'a> {
         builder.copy(start + word.len(), self.lines.get(line)?.range.end);
         builder.line_end();
         let next = self.limit(line);
-        copy(&mut builder, self.lines, &Found { first: line + 1, next, end: usize::MAX, indent: 0 });
+        let found = Found { first: line + 1, next, start: 0, end: usize::MAX, indent: 0 };
+        copy(&mut builder, self.lines, &found);
         let Region::Definition { end, .. } = (self.recognizer)(&builder.text, &builder.map, false) else {
             return None;
         };
@@ -226,7 +259,7 @@ impl<'a> Scan<'a> {
 
     /// Returns the line at which a definition that begins at `line` must have ended: a heading or the
     /// next definition, since definitions do not nest. Each line is therefore examined for one definition
-    /// only.
+    /// only, except for definitions on the last line of another.
     fn limit(&self, line: usize) -> usize {
         let is_limit = |next: &usize| {
             let text = self.text(*next);
@@ -235,18 +268,6 @@ impl<'a> Scan<'a> {
                 || !self.published && misspelt_start(text).is_some()
         };
         (line + 1..self.lines.len()).find(is_limit).unwrap_or(self.lines.len())
-    }
-
-    /// Returns true if an unparsable line was probably meant as a definition, not as prose or a grammar rule.
-    fn is_probably_intended(&self, line: usize) -> bool {
-        let text = self.text(line).trim();
-        let words =
-            text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).count();
-        match text.split(' ').next().unwrap_or("") {
-            "typedef" => text.contains('{') || text.ends_with(';') && words > 2 && !text.contains("<<"),
-            "const" => text.ends_with(';') || text.ends_with("*/"),
-            _ => text.ends_with('{') || text.ends_with("*/"),
-        }
     }
 
     /// Returns the first line of the comment above a line, if any. At most one blank line, or a page break,
@@ -282,6 +303,18 @@ impl<'a> Scan<'a> {
             }
         }
         sizes
+    }
+}
+
+/// Returns true if unparsable text was probably meant as a definition, not as prose or a grammar rule.
+fn is_probably_intended(text: &str) -> bool {
+    let text = text.trim();
+    let words =
+        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).count();
+    match text.split(' ').next().unwrap_or("") {
+        "typedef" => text.contains('{') || text.ends_with(';') && words > 2 && !text.contains("<<"),
+        "const" => text.ends_with(';') || text.ends_with("*/"),
+        _ => text.ends_with('{') || text.ends_with("*/"),
     }
 }
 
