@@ -235,6 +235,18 @@ fn an_undefined_macro_may_be_defined_again() {
 }
 
 #[test]
+fn a_macro_may_replace_a_keyword() {
+    let text = "#define long hyper\n#define int foo\n#define unsigned unsigned hyper\ntypedef float foo;\n\
+                struct a { long x; int y; unsigned z; };\n#undef long\nstruct b { long w; };\n";
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", text));
+    let files = rpcrdma_xdrgen::generate(&sources, &Options::module("out")).files;
+    for part in ["pub x: i64", "pub y: Foo", "pub z: u64", "pub w: i32"] {
+        assert!(files[0].1.contains(part), "no `{part}` in\n{}", files[0].1);
+    }
+}
+
+#[test]
 fn a_macro_is_not_expanded_within_its_expansion() {
     let pair = "struct pair { int v; };\n#define pair pair both\nstruct s { pair; };\n";
     finds(pair, &[], &[]);

@@ -1,4 +1,5 @@
-//! Macros with parameters, and macros whose body is neither a value nor a type: `#define HDR int h;`.
+//! Macros with parameters, macros whose body is neither a value nor a type: `#define HDR int h;`, and macros
+//! in place of keywords: `#define long hyper`.
 //!
 //! A use is replaced by the tokens of the macro's body. These tokens have the position of the use, so that
 //! findings point to the use. The expansions in a document process at most [`MAX_WORK`] tokens, and macros
@@ -58,7 +59,7 @@ impl<'a> Macros<'a> {
     }
 
     /// Defines a macro with a valid parameter list, or a macro without a list if the body is neither a value
-    /// nor a type. `after` is the text after the macro's name.
+    /// nor a type, or if the name is a keyword. `after` is the text after the macro's name.
     pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: usize) {
         self.known.remove(name);
         let (parameters, body) = match after.strip_prefix('(') {
@@ -76,7 +77,7 @@ impl<'a> Macros<'a> {
             None => (None, after),
         };
         let body: Vec<&str> = Body(body).take(MAX_WORK).collect();
-        if parameters.is_some() || is_text(&body) {
+        if parameters.is_some() || is_keyword(name) || is_text(&body) {
             self.known.insert(name, Macro { parameters, body, place });
         }
     }

@@ -118,7 +118,7 @@ impl<'a> Lexer<'a, '_> {
     }
 
     /// Processes a `#define`. The name becomes a constant if the value can be computed or is another name.
-    /// Otherwise, the name may become a macro, and the line is kept for C.
+    /// Otherwise, and if the name is a keyword, the name may become a macro, and the line is kept for C.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };
@@ -132,7 +132,7 @@ impl<'a> Lexer<'a, '_> {
         self.conditions.define(name, number);
         self.header.define(name, number);
         let begin = narrow(offset);
-        if name == value || number.is_none() && !is_name {
+        if name == value || crate::keywords::is_keyword(name) || number.is_none() && !is_name {
             self.macros.define(name, after, offset);
             return self.store_directive(line, place);
         }
