@@ -215,6 +215,18 @@ fn constants_name_one_another_in_any_order_and_number() {
 }
 
 #[test]
+fn strings_and_opaque_data_of_procedures_are_not_optional() {
+    for (procedure, place) in [
+        ("int F(string *) = 1;", "X129 1:38"),
+        ("int F(string *name) = 1;", "X129 1:38"),
+        ("string *F(void) = 1;", "X129 1:32"),
+        ("int F(opaque *<4>) = 1;", "X129 1:38"),
+    ] {
+        finds(&format!("program P {{ version V {{ {procedure} }} = 1; }} = 7;\n"), &[place], &[]);
+    }
+}
+
+#[test]
 fn an_undefined_macro_may_be_defined_again() {
     finds("#define N 3\n#undef N\n#define N 9\nstruct a { int x[N]; };\n", &[], &[]);
     finds("#define N 3\n#define N 9\n", &["X201 2:9"], &[]);

@@ -102,7 +102,9 @@ fn procedure_type(input: Tokens<'_>) -> Parse<'_, Declaration> {
         "opaque" if is_sized(1) || is_sized(2) => one_word(input, TypeSpecifierKind::Opaque),
         _ => type_specifier(input)?,
     };
+    let is_bytes = matches!(specifier.kind, TypeSpecifierKind::String | TypeSpecifierKind::Opaque);
     let (rest, multiplicity) = match rest.word(0) {
+        "*" if is_bytes => return Err(fail(rest, Reason::Kind(&SyntaxKind::PointerToBytes))),
         "*" => (rest.take_from(1), Multiplicity::Optional),
         _ => array_size(rest, &specifier)?,
     };
