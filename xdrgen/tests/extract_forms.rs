@@ -1,6 +1,6 @@
 //! The three forms of documents, and the mapping of each extracted byte to its position.
 
-use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
+use rpcrdma_xdrgen::ast::{ConstDef, DefinitionKind, Specification, Value};
 use rpcrdma_xdrgen::extract;
 use rpcrdma_xdrgen::extract::{Extract, Form};
 use rpcrdma_xdrgen::parse::{ParseOptions, parse_extract};
@@ -170,6 +170,18 @@ fn a_comment_that_continues_after_an_indented_define_hides_nothing() {
         let expected = format!("\n#define OTHER 0x10{extracts}\n\n");
         assert!(extracted("rfc9999.txt", &text).text.ends_with(&expected), "{comment}");
     }
+}
+
+#[test]
+fn the_value_of_an_indented_define_may_be_an_expression() {
+    let text = "1. A\n\n   #define BIT (1 << 3)\n   #define LOW -5\n   #define AUTH ((AUTH *) x)\n   #define TO be\n\n   \
+                struct a { int b[BIT]; };\n";
+    let definitions = parsed(&extracted("rfc.txt", text)).definitions;
+    let numbers = definitions.iter().filter_map(|definition| match &definition.kind {
+        DefinitionKind::Const(ConstDef { value: Value::Literal { value, .. }, .. }) => Some(*value),
+        _ => None,
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), [8, -5]);
 }
 
 #[test]

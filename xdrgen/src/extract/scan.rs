@@ -327,10 +327,12 @@ fn misspelt_start(line: &str) -> Option<(&str, &'static str)> {
     Some((word, keyword))
 }
 
-/// Returns true for `#define NAME number`.
+/// Returns true for `#define NAME value` if the value may be a number: it begins with a digit, a sign, `~` or
+/// `(`. The parser keeps other values for C.
 fn is_define(line: &str) -> bool {
+    let is_number = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '~' | '(');
     let mut words = line.split_ascii_whitespace();
     words.next() == Some("#define")
         && words.next().is_some()
-        && words.next().is_some_and(|value| value.starts_with(|c: char| c.is_ascii_digit()))
+        && words.next().is_some_and(|value| value.starts_with(is_number))
 }
