@@ -28,7 +28,8 @@ pub(super) struct Bound<'b> {
 struct Item<'b> {
     written: &'b Placed<String>,
     of: TypeId,
-    field: usize,
+    /// The index of the field, or in a union, of each arm with its name, in ascending order.
+    fields: Vec<usize>,
     size: ItemSize,
     /// The position of an earlier mention of the field.
     before: Option<Span>,
@@ -127,22 +128,19 @@ fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Opti
         found.push(BindingKind::Discriminant { name, of }.at(item.span));
         return None;
     }
-    let Some((index, field)) = ty.body.fields().enumerate().find(|(_, field)| field.name == name) else {
+    let named = ty.body.fields().enumerate().filter(|(_, field)| field.name == name);
+    let mut sizes: Vec<_> = named.map(|(index, field)| (index, ItemSize::of(hir, field))).collect();
+    if sizes.is_empty() {
         let name = unknown(name, ty.body.fields().map(|field| field.name.as_str()));
         found.push(BindingKind::NoField { of: of.to_owned(), defined: ty.docs.span, name }.at(item.span));
         return None;
-    };
-    let size = match hir.resolve_alias(&field.ty) {
-        Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => {
-            ItemSize::Small { bytes: bound.value, fixed: bound.value == 0 }
-        }
-        Type::Opaque(_) | Type::String(_) => ItemSize::Large,
-        Type::FixedOpaque(length) if length.value < WORTH => {
-            ItemSize::Small { bytes: length.value, fixed: true }
-        }
-        _ => ItemSize::None,
-    };
-    Some(Item { written: item, of: TypeId(id), field: index, size, before: None })
+    }
+    if sizes.iter().any(|(_, size)| size.is_eligible()) {
+        sizes.retain(|(_, size)| size.is_eligible());
+    }
+    let fields = sizes.iter().map(|(index, _)| *index).collect();
+    let (_, size) = sizes.into_iter().next()?;
+    Some(Item { written: item, of: TypeId(id), fields, size, before: None })
 }
 
 fn reply<'b>(
@@ -210,11 +208,30 @@ fn field_path(
     Some((path.to_vec(), wide))
 }
 
-impl Item<'_> {
+impl ItemSize {
+    fn of(hir: &Hir, field: &Field) -> Self {
+        match hir.resolve_alias(&field.ty) {
+            Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => {
+                ItemSize::Small { bytes: bound.value, fixed: bound.value == 0 }
+            }
+            Type::Opaque(_) | Type::String(_) => ItemSize::Large,
+            Type::FixedOpaque(length) if length.value < WORTH => {
+                ItemSize::Small { bytes: length.value, fixed: true }
+            }
+            _ => ItemSize::None,
+        }
+    }
+
     /// Returns true if the field can be eligible: opaque data or a string of variable length, with a maximum
     /// above 0.
     fn is_eligible(&self) -> bool {
-        matches!(self.size, ItemSize::Large | ItemSize::Small { fixed: false, .. })
+        matches!(self, ItemSize::Large | ItemSize::Small { fixed: false, .. })
+    }
+}
+
+impl Item<'_> {
+    fn is_eligible(&self) -> bool {
+        self.size.is_eligible()
     }
 }
 
@@ -222,7 +239,8 @@ impl Bound<'_> {
     pub(super) fn mark(&self, hir: &mut Hir) {
         for item in self.items.iter().filter(|item| item.is_eligible()) {
             let fields = hir.types.get_mut(item.of.0).into_iter().flat_map(|ty| ty.body.declared_mut());
-            fields.skip(item.field).take(1).for_each(|field| field.eligible = true);
+            let named = fields.enumerate().filter(|(index, _)| item.fields.binary_search(index).is_ok());
+            named.for_each(|(_, field)| field.eligible = true);
         }
     }
 
@@ -253,7 +271,7 @@ fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f I
     let all = facts.bound.iter().flat_map(|bound| bound.items.iter().map(move |item| (bound, item)));
     all.filter_map(|(bound, item)| {
         let mut fields = facts.hir.get(item.of)?.body.declared();
-        Some((bound, item, fields.nth(item.field)?))
+        Some((bound, item, fields.nth(*item.fields.first()?)?))
     })
 }
 
