@@ -292,11 +292,37 @@ enum Choice {
 
 fn selector(hir: &Hir, body: &hir::Body) -> Option<Choice> {
     let hir::Body::Union(union) = body else { return None };
-    let is_plain = |field: &hir::Field| !field.eligible && !matches!(field.ty, hir::Type::Array(_, Some(_)));
-    if hir.option(union).is_some_and(is_plain) {
+    if plain_option(hir, union).is_some_and(|payload| !is_alias_cycle(hir, payload)) {
         return Some(Choice::Option);
     }
     hir.selector(&union.discriminant).map(Choice::Arm)
+}
+
+/// Returns the payload if a union is optional data and its payload needs no attribute.
+fn plain_option<'h>(hir: &'h Hir, union: &'h hir::Union) -> Option<&'h hir::Field> {
+    let is_plain = |field: &&hir::Field| !field.eligible && !is_bounded_array(&field.ty);
+    hir.option(union).filter(is_plain)
+}
+
+fn is_bounded_array(ty: &hir::Type) -> bool {
+    matches!(ty, hir::Type::Array(_, Some(_)))
+}
+
+/// Returns true if only types that would be aliases in Rust lead from a payload back to the payload. Aliases
+/// cannot be cyclic.
+fn is_alias_cycle(hir: &Hir, payload: &hir::Field) -> bool {
+    let mut ty = &payload.ty;
+    // Definitions nest at most `MAX_DEPTH` levels deep, so a longer chain is cyclic.
+    for _ in 0..=hir::MAX_DEPTH {
+        let next = match ty.named().and_then(|id| hir.get(id)).map(|ty| &ty.body) {
+            Some(hir::Body::Alias(field)) if !is_bounded_array(&field.ty) => Some(field),
+            Some(hir::Body::Union(union)) => plain_option(hir, union),
+            _ => None,
+        };
+        let Some(field) = next else { return false };
+        ty = &field.ty;
+    }
+    true
 }
 
 /// Replaces the document names of fields with their Rust names.

@@ -58,6 +58,23 @@ fn constants_have_the_first_type_that_holds_them() {
     );
 }
 
+/// Rust rejects cyclic aliases, such as `type E = Option<Box<E>>`.
+#[test]
+fn optional_data_in_a_cycle_of_aliases_becomes_an_enum() {
+    emits(
+        "union e switch (bool b) { case TRUE: e n; case FALSE: void; };\n\
+         union one switch (bool b) { case TRUE: other n; case FALSE: void; };\ntypedef one other<>;\n\
+         union last switch (bool b) { case TRUE: int n; case FALSE: void; };\ntypedef last same;\n",
+        &[
+            "pub enum E {",
+            "True(Box<E>)",
+            "pub enum One {",
+            "pub type Other = Vec<One>;",
+            "pub type Last = Option<i32>;",
+        ],
+    );
+}
+
 #[test]
 fn typedefs_become_aliases_if_possible() {
     emits(
