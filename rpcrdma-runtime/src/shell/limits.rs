@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use super::{ClientOptions, DuplicateCache, ServerOptions, TcpClientOptions, TcpOptions, TcpServerOptions};
+use super::{
+    ClientOptions, DuplicateCache, MemoryBudget, ServerOptions, TcpClientOptions, TcpOptions,
+    TcpServerOptions,
+};
 use crate::proto::rdma::{Config, MessageLimits};
 use crate::proto::rpc::duplicates::DuplicateLimits;
 use crate::provider::iwarp;
@@ -56,7 +59,7 @@ pub struct Limits {
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.
     pub max_connections_per_address: usize,
-    /// Limit of a [`MemoryBudget`](super::MemoryBudget) in bytes, for all connections of the servers that
+    /// Limit of a [`MemoryBudget`] in bytes, for all connections of the servers that
     /// share the budget (default 48 MiB).
     pub max_memory: u64,
     /// Minimum rate at which a client must accept output or send expected data, in bytes per second (default
@@ -142,172 +145,129 @@ impl Default for Limits {
     }
 }
 
+/// Defines methods that copy limits to fields of options and back.
+macro_rules! copied {
+    ($put:ident, $take:ident, $options:ty: $($($limit:ident).+ => $($field:ident).+),+ $(,)?) => {
+        fn $put(&self, options: &mut $options) {
+            $(options.$($field).+ = self.$($limit).+;)+
+        }
+
+        fn $take(&mut self, options: &$options) {
+            $(self.$($limit).+ = options.$($field).+;)+
+        }
+    };
+}
+
 impl Limits {
     fn put_into_config(&self, config: &mut Config) {
-        config.limits = self.message;
-        (config.credits, config.backward_credits) = (self.credits, self.backward_credits);
-        config.max_fetched = self.max_fetched;
+        self.put_into_messages(config);
         if let Some(inline) = self.inline {
             config.private_data.receive_size = inline;
         }
     }
 
     fn take_from_config(&mut self, config: &Config) {
-        let Config { limits: message, credits, backward_credits, max_fetched, .. } = *config;
-        let inline = Some(config.private_data.receive_size);
-        *self = Limits { message, credits, backward_credits, max_fetched, inline, ..*self };
+        self.take_from_messages(config);
+        self.inline = Some(config.private_data.receive_size);
     }
 
-    fn put_into_iwarp(&self, options: &mut iwarp::IwarpOptions) {
-        (options.max_region, options.min_rate) = (self.max_region, self.min_rate);
-        (options.ird, options.ord) = (self.ird, self.ord);
-        let TimeLimits { connect, request, reply, stall, linger, .. } = self.times;
-        (options.connect_timeout, options.request_timeout, options.reply_timeout) = (connect, request, reply);
-        (options.stall_timeout, options.linger) = (stall, linger);
-    }
+    copied!(put_into_messages, take_from_messages, Config:
+        message => limits,
+        credits => credits,
+        backward_credits => backward_credits,
+        max_fetched => max_fetched,
+    );
 
-    fn take_from_iwarp(&mut self, options: &iwarp::IwarpOptions) {
-        (self.max_region, self.min_rate) = (options.max_region, options.min_rate);
-        (self.ird, self.ord) = (options.ird, options.ord);
-        let times = &mut self.times;
-        (times.connect, times.request, times.reply) =
-            (options.connect_timeout, options.request_timeout, options.reply_timeout);
-        (times.stall, times.linger) = (options.stall_timeout, options.linger);
-    }
+    copied!(put_into_iwarp, take_from_iwarp, iwarp::IwarpOptions:
+        max_region => max_region,
+        min_rate => min_rate,
+        ird => ird,
+        ord => ord,
+        times.connect => connect_timeout,
+        times.request => request_timeout,
+        times.reply => reply_timeout,
+        times.stall => stall_timeout,
+        times.linger => linger,
+    );
 
-    fn put_into_tcp(&self, options: &mut TcpOptions) {
-        (options.max_record, options.max_concurrent_calls) = (self.max_record, self.max_tcp_calls);
-        (options.max_concurrent_backward_calls, options.min_rate) =
-            (self.max_tcp_backward_calls, self.min_rate);
-        (options.connect_timeout, options.stall_timeout) = (self.times.connect, self.times.stall);
-    }
+    copied!(put_into_tcp, take_from_tcp, TcpOptions:
+        max_record => max_record,
+        max_tcp_calls => max_concurrent_calls,
+        max_tcp_backward_calls => max_concurrent_backward_calls,
+        min_rate => min_rate,
+        times.connect => connect_timeout,
+        times.stall => stall_timeout,
+    );
 
-    fn take_from_tcp(&mut self, options: &TcpOptions) {
-        (self.max_record, self.max_tcp_calls) = (options.max_record, options.max_concurrent_calls);
-        (self.max_tcp_backward_calls, self.min_rate) =
-            (options.max_concurrent_backward_calls, options.min_rate);
-        (self.times.connect, self.times.stall) = (options.connect_timeout, options.stall_timeout);
-    }
-
-    /// Changes the limits of the existing cache, because other servers may share it.
-    fn put_into_cache(&self, cache: Option<&DuplicateCache>) {
+    /// Changes the limits of the existing cache and budget, because other servers may share them.
+    fn put_into_shared(&self, cache: Option<&DuplicateCache>, memory: &MemoryBudget) {
         if let Some(cache) = cache {
             cache.limit(self.duplicates);
         }
+        memory.limit(self.max_memory);
     }
 
-    fn take_from_cache(&mut self, cache: Option<&DuplicateCache>) {
+    fn take_from_shared(&mut self, cache: Option<&DuplicateCache>, memory: &MemoryBudget) {
         if let Some(cache) = cache {
             self.duplicates = cache.options().limits;
         }
+        self.max_memory = memory.max();
     }
 }
 
-impl ClientOptions {
-    /// Applies the limits that concern a client.
-    #[must_use]
-    pub fn with_limits(mut self, limits: &Limits) -> Self {
-        limits.put_into_config(&mut self.config);
-        limits.put_into_iwarp(&mut self.iwarp);
-        (self.timeout, self.idle) = (limits.times.call, limits.times.idle);
-        self.max_outstanding_calls = limits.max_outstanding_calls;
-        self
-    }
+/// Defines `with_limits` and `limits`. `$put` and `$take` copy the limits of `$part`.
+macro_rules! limited {
+    ($options:ident, $what:literal:
+        $($part:ident($put:ident, $take:ident)),+;
+        $($($limit:ident).+ => $field:ident),+
+        $(; $cache:ident, $memory:ident)?
+    ) => {
+        impl $options {
+            #[doc = concat!("Applies the limits that concern ", $what, ".")]
+            $(#[doc = concat!(
+                "The limits of [`Self::", stringify!($cache), "`] and [`Self::", stringify!($memory), "`] then \
+                 apply to all servers that share the cache or the budget."
+            )])?
+            #[must_use]
+            pub fn with_limits(mut self, limits: &Limits) -> Self {
+                $(limits.$put(&mut self.$part);)+
+                $(self.$field = limits.$($limit).+;)+
+                $(limits.put_into_shared(self.$cache.as_ref(), &self.$memory);)?
+                self
+            }
 
-    /// Returns the limits in force. Limits that do not concern a client have their defaults.
-    #[must_use]
-    pub fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        limits.take_from_config(&self.config);
-        limits.take_from_iwarp(&self.iwarp);
-        (limits.times.call, limits.times.idle) = (self.timeout, self.idle);
-        limits.max_outstanding_calls = self.max_outstanding_calls;
-        limits
-    }
+            /// Returns the limits in force.
+            #[doc = concat!("Limits that do not concern ", $what, " have their defaults.")]
+            #[must_use]
+            pub fn limits(&self) -> Limits {
+                let mut limits = Limits::default();
+                $(limits.$take(&self.$part);)+
+                $(limits.$($limit).+ = self.$field;)+
+                $(limits.take_from_shared(self.$cache.as_ref(), &self.$memory);)?
+                limits
+            }
+        }
+    };
 }
 
-impl ServerOptions {
-    /// Applies the limits that concern a server. The limits of its duplicate-request cache and its memory
-    /// budget then apply to all servers that share the cache or the budget.
-    #[must_use]
-    pub fn with_limits(mut self, limits: &Limits) -> Self {
-        limits.put_into_config(&mut self.config);
-        limits.put_into_iwarp(&mut self.iwarp);
-        self.max_connections = limits.max_connections;
-        self.max_connections_per_address = limits.max_connections_per_address;
-        self.max_backward_calls = limits.max_backward_calls;
-        (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
-        limits.put_into_cache(self.duplicates.as_ref());
-        self.memory.limit(limits.max_memory);
-        self
-    }
-
-    /// Returns the limits in force. Limits that do not concern a server have their defaults.
-    #[must_use]
-    pub fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        limits.take_from_config(&self.config);
-        limits.take_from_iwarp(&self.iwarp);
-        limits.max_connections = self.max_connections;
-        limits.max_connections_per_address = self.max_connections_per_address;
-        limits.max_backward_calls = self.max_backward_calls;
-        (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
-        limits.take_from_cache(self.duplicates.as_ref());
-        limits.max_memory = self.memory.max();
-        limits
-    }
-}
-
-impl TcpClientOptions {
-    /// Applies the limits that concern a client over TCP.
-    #[must_use]
-    pub fn with_limits(mut self, limits: &Limits) -> Self {
-        limits.put_into_tcp(&mut self.tcp);
-        (self.timeout, self.idle) = (limits.times.call, limits.times.idle);
-        self.max_outstanding_calls = limits.max_outstanding_calls;
-        self
-    }
-
-    /// Returns the limits in force. Limits that do not concern a client over TCP have their defaults.
-    #[must_use]
-    pub fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        limits.take_from_tcp(&self.tcp);
-        (limits.times.call, limits.times.idle) = (self.timeout, self.idle);
-        limits.max_outstanding_calls = self.max_outstanding_calls;
-        limits
-    }
-}
-
-impl TcpServerOptions {
-    /// Applies the limits that concern a server over TCP. The limits of its duplicate-request cache and its
-    /// memory budget then apply to all servers that share the cache or the budget.
-    #[must_use]
-    pub fn with_limits(mut self, limits: &Limits) -> Self {
-        limits.put_into_tcp(&mut self.tcp);
-        self.max_connections = limits.max_connections;
-        self.max_connections_per_address = limits.max_connections_per_address;
-        self.max_backward_calls = limits.max_backward_calls;
-        (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
-        limits.put_into_cache(self.duplicates.as_ref());
-        self.memory.limit(limits.max_memory);
-        self
-    }
-
-    /// Returns the limits in force. Limits that do not concern a server over TCP have their defaults.
-    #[must_use]
-    pub fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        limits.take_from_tcp(&self.tcp);
-        limits.max_connections = self.max_connections;
-        limits.max_connections_per_address = self.max_connections_per_address;
-        limits.max_backward_calls = self.max_backward_calls;
-        (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
-        limits.take_from_cache(self.duplicates.as_ref());
-        limits.max_memory = self.memory.max();
-        limits
-    }
-}
+limited!(ClientOptions, "a client":
+    config(put_into_config, take_from_config), iwarp(put_into_iwarp, take_from_iwarp);
+    times.call => timeout, times.idle => idle, max_outstanding_calls => max_outstanding_calls
+);
+limited!(TcpClientOptions, "a client over TCP": tcp(put_into_tcp, take_from_tcp);
+    times.call => timeout, times.idle => idle, max_outstanding_calls => max_outstanding_calls
+);
+limited!(ServerOptions, "a server":
+    config(put_into_config, take_from_config), iwarp(put_into_iwarp, take_from_iwarp);
+    max_connections => max_connections, max_connections_per_address => max_connections_per_address,
+    max_backward_calls => max_backward_calls, times.drain => drain, times.idle_peer => idle;
+    duplicates, memory
+);
+limited!(TcpServerOptions, "a server over TCP": tcp(put_into_tcp, take_from_tcp);
+    max_connections => max_connections, max_connections_per_address => max_connections_per_address,
+    max_backward_calls => max_backward_calls, times.drain => drain, times.idle_peer => idle;
+    duplicates, memory
+);
 
 #[cfg(test)]
 mod tests {
