@@ -1,10 +1,68 @@
 use alloc::vec::Vec;
 use core::fmt;
-use core::ops::Deref;
 
 use bytes::Bytes;
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
+
+/// Gives access to the bytes of opaque data or a string, which `$bytes` returns. `$debug` prints them.
+macro_rules! byte_access {
+    ([$($generics:tt)*] $type:ty, $bytes:ident, $debug:ident) => {
+        impl<$($generics)*> core::ops::Deref for $type {
+            type Target = [u8];
+            #[inline]
+            fn deref(&self) -> &[u8] {
+                self.$bytes()
+            }
+        }
+
+        impl<$($generics)*> AsRef<[u8]> for $type {
+            fn as_ref(&self) -> &[u8] {
+                self.$bytes()
+            }
+        }
+
+        impl<$($generics)*> core::fmt::Debug for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                $debug(self.$bytes(), f)
+            }
+        }
+    };
+}
+
+/// Compares values by their bytes, for types that also have other fields.
+macro_rules! byte_order {
+    ([$($generics:tt)*] $type:ty) => {
+        impl<$($generics)*> PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                self.as_slice() == other.as_slice()
+            }
+        }
+
+        impl<$($generics)*> Eq for $type {}
+
+        impl<$($generics)*> PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl<$($generics)*> Ord for $type {
+            fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+                self.as_slice().cmp(other.as_slice())
+            }
+        }
+
+        impl<$($generics)*> core::hash::Hash for $type {
+            fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+                self.as_slice().hash(state);
+            }
+        }
+    };
+}
+
+pub(super) use byte_access;
+pub(super) use byte_order;
 
 /// The types that may be `#[ddp_eligible]` (RFC 8166 section 3.4.2): owned variable-length opaque data and
 /// strings.
@@ -133,18 +191,7 @@ impl<const MAX: u32> DdpItem for Opaque<MAX> {
     }
 }
 
-impl<const MAX: u32> Deref for Opaque<MAX> {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl<const MAX: u32> AsRef<[u8]> for Opaque<MAX> {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
+byte_access!([const MAX: u32] Opaque<MAX>, as_bytes, hex);
 
 /// Does not check the bound: encoding checks the bound, and [`Opaque::try_from`] checks it immediately.
 impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
@@ -170,12 +217,6 @@ impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
 impl<const MAX: u32> From<Opaque<MAX>> for Bytes {
     fn from(opaque: Opaque<MAX>) -> Self {
         opaque.0
-    }
-}
-
-impl<const MAX: u32> fmt::Debug for Opaque<MAX> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(&self.0, f)
     }
 }
 
@@ -263,55 +304,13 @@ impl<const MAX: usize> Default for SmallOpaque<MAX> {
     }
 }
 
-impl<const MAX: usize> Deref for SmallOpaque<MAX> {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        self.as_slice()
-    }
-}
-
-impl<const MAX: usize> AsRef<[u8]> for SmallOpaque<MAX> {
-    fn as_ref(&self) -> &[u8] {
-        self.as_slice()
-    }
-}
+byte_access!([const MAX: usize] SmallOpaque<MAX>, as_slice, hex);
+byte_order!([const MAX: usize] SmallOpaque<MAX>);
 
 impl<const MAX: usize> TryFrom<&[u8]> for SmallOpaque<MAX> {
     type Error = Error;
     fn try_from(bytes: &[u8]) -> Result<Self, Error> {
         SmallOpaque::new(bytes)
-    }
-}
-
-impl<const MAX: usize> PartialEq for SmallOpaque<MAX> {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-}
-
-impl<const MAX: usize> Eq for SmallOpaque<MAX> {}
-
-impl<const MAX: usize> PartialOrd for SmallOpaque<MAX> {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<const MAX: usize> Ord for SmallOpaque<MAX> {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        self.as_slice().cmp(other.as_slice())
-    }
-}
-
-impl<const MAX: usize> core::hash::Hash for SmallOpaque<MAX> {
-    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
-        self.as_slice().hash(state);
-    }
-}
-
-impl<const MAX: usize> fmt::Debug for SmallOpaque<MAX> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(self.as_slice(), f)
     }
 }
 

@@ -1,11 +1,10 @@
 use alloc::string::String;
 use core::fmt;
-use core::ops::Deref;
 use core::str::Utf8Error;
 
 use bytes::Bytes;
 
-use super::opaque::hex;
+use super::opaque::{byte_access, hex};
 use super::string::quoted;
 use super::{Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink, XdrString};
 
@@ -59,18 +58,7 @@ impl<'de: 'a, 'a, const MAX: u32> Decode<'de> for OpaqueRef<'a, MAX> {
     }
 }
 
-impl<const MAX: u32> Deref for OpaqueRef<'_, MAX> {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        self.0
-    }
-}
-
-impl<const MAX: u32> AsRef<[u8]> for OpaqueRef<'_, MAX> {
-    fn as_ref(&self) -> &[u8] {
-        self.0
-    }
-}
+byte_access!([const MAX: u32] OpaqueRef<'_, MAX>, as_slice, hex);
 
 impl<'a, const MAX: u32> From<&'a [u8]> for OpaqueRef<'a, MAX> {
     fn from(bytes: &'a [u8]) -> Self {
@@ -93,12 +81,6 @@ impl<'a, const MAX: u32> From<&'a Opaque<MAX>> for OpaqueRef<'a, MAX> {
 impl<const MAX: u32> From<OpaqueRef<'_, MAX>> for Opaque<MAX> {
     fn from(borrowed: OpaqueRef<'_, MAX>) -> Self {
         borrowed.to_opaque()
-    }
-}
-
-impl<const MAX: u32> fmt::Debug for OpaqueRef<'_, MAX> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(self.0, f)
     }
 }
 
@@ -157,18 +139,7 @@ impl<'de: 'a, 'a, const MAX: u32> Decode<'de> for StringRef<'a, MAX> {
     }
 }
 
-impl<const MAX: u32> Deref for StringRef<'_, MAX> {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl<const MAX: u32> AsRef<[u8]> for StringRef<'_, MAX> {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
+byte_access!([const MAX: u32] StringRef<'_, MAX>, as_slice, quoted);
 
 impl<'a, const MAX: u32> From<&'a [u8]> for StringRef<'a, MAX> {
     fn from(bytes: &'a [u8]) -> Self {
@@ -191,12 +162,6 @@ impl<'a, const MAX: u32> From<&'a XdrString<MAX>> for StringRef<'a, MAX> {
 impl<const MAX: u32> From<StringRef<'_, MAX>> for XdrString<MAX> {
     fn from(borrowed: StringRef<'_, MAX>) -> Self {
         borrowed.to_xdr_string()
-    }
-}
-
-impl<const MAX: u32> fmt::Debug for StringRef<'_, MAX> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        quoted(self, f)
     }
 }
 

@@ -1,13 +1,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 use core::fmt;
-use core::hash::{Hash, Hasher};
-use core::ops::Deref;
 use core::str::Utf8Error;
 
 use bytes::Bytes;
 
+use super::opaque::{byte_access, byte_order};
 use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink, Size};
 
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
@@ -190,45 +188,8 @@ impl<const MAX: u32> Default for XdrString<MAX> {
     }
 }
 
-impl<const MAX: u32> PartialEq for XdrString<MAX> {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-}
-
-impl<const MAX: u32> Eq for XdrString<MAX> {}
-
-impl<const MAX: u32> PartialOrd for XdrString<MAX> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<const MAX: u32> Ord for XdrString<MAX> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.as_slice().cmp(other.as_slice())
-    }
-}
-
-impl<const MAX: u32> Hash for XdrString<MAX> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_slice().hash(state);
-    }
-}
-
-impl<const MAX: u32> Deref for XdrString<MAX> {
-    type Target = [u8];
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        self.as_slice()
-    }
-}
-
-impl<const MAX: u32> AsRef<[u8]> for XdrString<MAX> {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
+byte_access!([const MAX: u32] XdrString<MAX>, as_slice, quoted);
+byte_order!([const MAX: u32] XdrString<MAX>);
 
 impl<const MAX: u32> From<Bytes> for XdrString<MAX> {
     fn from(bytes: Bytes) -> Self {
@@ -251,12 +212,6 @@ impl<const MAX: u32> From<String> for XdrString<MAX> {
 impl<const MAX: u32> From<&str> for XdrString<MAX> {
     fn from(text: &str) -> Self {
         text.as_bytes().into()
-    }
-}
-
-impl<const MAX: u32> fmt::Debug for XdrString<MAX> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        quoted(self, f)
     }
 }
 
