@@ -2,20 +2,19 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tracing::{Instrument, debug_span};
 
 use super::checks;
-use super::client_handle::ClientHandle;
+use super::client_handle::{ClientHandle, client_methods};
 use super::driver::{Connect, Connected, SessionHandle, Shared};
 use super::message_transport::{MessageTransport, Sends};
 use super::rdma::{Peer, RdmaOutbound, RdmaSession};
-use super::stats::{ClientSnapshot, ClientStats};
+use super::stats::ClientStats;
 use super::tcp::TcpClient;
 use super::{CallError, CallTarget, ClientOptions, ConnectError, ToAddress};
 use crate::proto::call::Traffic;
-use crate::proto::program::{Binding, CallFuture, CallTransport, Caller, Procedure, ReplyBounds};
+use crate::proto::program::{Binding, CallFuture, Caller, Procedure, ReplyBounds};
 use crate::proto::rdma::{Config, PeerLimits};
 use crate::proto::session::Policy;
 use crate::provider::iwarp::IwarpConnector;
@@ -143,23 +142,6 @@ impl Client {
         Client { handle: ClientHandle::new(calls, stats, credential, observer), config, min_item }
     }
 
-    /// Returns a client on the same connection whose calls have this timeout. The timeout covers the whole
-    /// time until the reply, across reconnections.
-    #[must_use]
-    pub fn with_timeout(&self, timeout: Duration) -> Self {
-        Client { handle: self.handle.with_timeout(timeout), ..*self }
-    }
-
-    /// Returns a client on the same connection that never retransmits, for calls that must not execute twice
-    /// if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. If
-    /// the call is longer than 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may wrap that error.
-    /// RPCSEC_GSS calls with a sequence number are never retransmitted.
-    #[must_use]
-    pub fn without_retransmission(&self) -> Self {
-        Client { handle: self.handle.without_retransmission(), ..*self }
-    }
-
     /// Returns a client on the same connection that uses `min_item` instead of [`ClientOptions::min_item`].
     /// `min_item` is the minimum size of an item that is sent as a Read chunk, in bytes.
     #[must_use]
@@ -194,26 +176,6 @@ impl Client {
         self.handle.session().peer().address
     }
 
-    /// Returns the number of connections made so far, including the current connection.
-    #[must_use]
-    pub fn connections(&self) -> u64 {
-        self.handle.connections()
-    }
-
-    /// Waits until more than `seen` connections have been made, and returns the number of connections.
-    /// Returns `None` if the client is closed or cannot reconnect. A server keeps state per connection: a
-    /// client with backward programs ([`ClientOptions::backward`]) must announce the programs on each
-    /// connection.
-    pub async fn next_connection(&self, seen: u64) -> Option<u64> {
-        self.handle.next_connection(seen).await
-    }
-
-    /// Returns the counts of all clones and connections.
-    #[must_use]
-    pub fn stats(&self) -> ClientSnapshot {
-        self.handle.stats()
-    }
-
     /// Returns the maximum length of an inline message that the client sends, in bytes, regardless of the
     /// server's limit.
     #[must_use]
@@ -236,16 +198,6 @@ impl Client {
     /// The next connection starts without such limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
-    }
-
-    /// Closes the connection permanently. Outstanding and later calls fail.
-    pub fn close(&self) {
-        self.handle.session().close();
-    }
-
-    /// Rejects new calls from all clones, waits for the outstanding calls, and closes the connection.
-    pub async fn drain(&self) {
-        self.handle.drain().await;
     }
 }
 
@@ -291,9 +243,7 @@ impl<P: Binding> MessageTransport<P> for Client {
     }
 }
 
-impl CallTransport for Client {
-    type Error = CallError;
-}
+client_methods!(Client { config, min_item });
 
 impl<P: Binding> Caller<P> for Client {
     fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {

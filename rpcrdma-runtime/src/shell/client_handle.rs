@@ -158,3 +158,65 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         outcome.map_err(|error| error.with_peer(|| session.endpoints().peer))
     }
 }
+
+/// Defines the methods of a client that are independent of its transport. `$field` lists the fields besides
+/// `handle`.
+macro_rules! client_methods {
+    ($client:ident { $($field:ident),* }) => {
+        impl $client {
+            /// Returns a client on the same connection whose calls have this timeout. The timeout covers the
+            /// whole time until the reply, across reconnections.
+            #[must_use]
+            pub fn with_timeout(&self, timeout: std::time::Duration) -> Self {
+                $client { handle: self.handle.with_timeout(timeout), $($field: self.$field),* }
+            }
+
+            /// Returns a client on the same connection that never retransmits, for calls that must not
+            /// execute twice if the server has no duplicate-request cache. A call that was sent fails with
+            /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection
+            /// ends. If the call is longer than 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may
+            /// wrap that error. RPCSEC_GSS calls with a sequence number are never retransmitted.
+            #[must_use]
+            pub fn without_retransmission(&self) -> Self {
+                $client { handle: self.handle.without_retransmission(), $($field: self.$field),* }
+            }
+
+            /// Returns the number of connections made so far, including the current connection.
+            #[must_use]
+            pub fn connections(&self) -> u64 {
+                self.handle.connections()
+            }
+
+            /// Waits until more than `seen` connections have been made, and returns the number of
+            /// connections. Returns `None` if the client is closed or cannot reconnect. A server keeps state
+            /// per connection: a client with backward programs must announce the programs on each
+            /// connection.
+            pub async fn next_connection(&self, seen: u64) -> Option<u64> {
+                self.handle.next_connection(seen).await
+            }
+
+            /// Returns the counts of all clones and connections.
+            #[must_use]
+            pub fn stats(&self) -> $crate::shell::ClientSnapshot {
+                self.handle.stats()
+            }
+
+            /// Closes the connection permanently. Outstanding and later calls fail.
+            pub fn close(&self) {
+                self.handle.session().close();
+            }
+
+            /// Rejects new calls from all clones, waits for the outstanding calls, and closes the
+            /// connection.
+            pub async fn drain(&self) {
+                self.handle.drain().await;
+            }
+        }
+
+        impl $crate::proto::program::CallTransport for $client {
+            type Error = $crate::shell::CallError;
+        }
+    };
+}
+
+pub(super) use client_methods;

@@ -3,23 +3,22 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use super::super::client_handle::ClientHandle;
+use super::super::client_handle::{ClientHandle, client_methods};
 use super::super::driver::{Connect, Outbound, SessionHandle, Shared};
 use super::super::message_transport::{MessageTransport, Sends};
-use super::super::stats::{ClientSnapshot, ClientStats};
+use super::super::stats::ClientStats;
 use super::super::waiters::Submit;
 use super::super::{CallError, CallTarget, ConnectError, ToAddress};
 use super::outbound::TcpOutbound;
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
 use crate::proto::call::Traffic;
-use crate::proto::program::{CallFuture, CallTransport, Caller, Procedure, Program, ReplyBounds};
+use crate::proto::program::{CallFuture, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::session::Policy;
 use crate::provider::addresses;
 use crate::xdr::{BytesMut, Message, Received};
@@ -104,23 +103,6 @@ impl TcpClient {
         Ok(TcpClient { handle: ClientHandle::new(calls, stats, credential, observer) })
     }
 
-    /// Returns a client on the same connection whose calls have this timeout. The timeout covers the whole
-    /// time until the reply, across reconnections.
-    #[must_use]
-    pub fn with_timeout(&self, timeout: Duration) -> Self {
-        TcpClient { handle: self.handle.with_timeout(timeout) }
-    }
-
-    /// Returns a client on the same connection that never retransmits, for calls that must not execute twice
-    /// if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. If
-    /// the call is longer than 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may wrap that error.
-    /// RPCSEC_GSS calls with a sequence number are never retransmitted.
-    #[must_use]
-    pub fn without_retransmission(&self) -> Self {
-        TcpClient { handle: self.handle.without_retransmission() }
-    }
-
     /// Returns a client on the same connection whose calls store the first eligible item of their result in
     /// `memory`, as described for [`Client::with_result_memory`](super::super::Client::with_result_memory).
     /// Over TCP, the item is copied. If the item has no bound, a call whose item exceeds the memory's
@@ -130,38 +112,10 @@ impl TcpClient {
         TcpClient { handle: self.handle.with_result_memory(memory) }
     }
 
-    /// Closes the connection permanently. Outstanding and later calls fail.
-    pub fn close(&self) {
-        self.handle.session().close();
-    }
-
-    /// Rejects new calls from all clones, waits for the outstanding calls, and closes the connection.
-    pub async fn drain(&self) {
-        self.handle.drain().await;
-    }
-
     /// Returns the server's address on the current or last connection.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         self.handle.session().peer()
-    }
-
-    /// Returns the number of connections made so far, including the current connection.
-    #[must_use]
-    pub fn connections(&self) -> u64 {
-        self.handle.connections()
-    }
-
-    /// Waits until more than `seen` connections have been made, and returns the number of connections, as
-    /// [`Client::next_connection`](super::super::Client::next_connection) does.
-    pub async fn next_connection(&self, seen: u64) -> Option<u64> {
-        self.handle.next_connection(seen).await
-    }
-
-    /// Returns the counts of all clones and connections.
-    #[must_use]
-    pub fn stats(&self) -> ClientSnapshot {
-        self.handle.stats()
     }
 }
 
@@ -214,9 +168,7 @@ async fn dial(address: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream
     Ok(socket)
 }
 
-impl CallTransport for TcpClient {
-    type Error = CallError;
-}
+client_methods!(TcpClient {});
 
 impl<P: Program> Caller<P> for TcpClient {
     fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
