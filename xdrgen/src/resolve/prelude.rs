@@ -12,73 +12,7 @@ use crate::source::Span;
 
 /// Definitions from the documents on RPC and from C's RPC headers. Flavors are integers: an unknown
 /// flavor must be decoded before a reply can reject it.
-const TEXT: &str = "
-/* No authentication (RFC 5531 section 8.2). */
-const AUTH_NONE = 0;
-/* The former name of AUTH_NONE. */
-const AUTH_NULL = 0;
-/* User and group numbers (RFC 5531 appendix A). */
-const AUTH_SYS = 1;
-/* The former name of AUTH_SYS. */
-const AUTH_UNIX = 1;
-/* A shorthand for AUTH_SYS (RFC 5531 appendix A). */
-const AUTH_SHORT = 2;
-/* Diffie-Hellman (RFC 2695). */
-const AUTH_DH = 3;
-/* The former name of AUTH_DH. */
-const AUTH_DES = 3;
-/* Kerberos without the GSS-API (RFC 2695). */
-const AUTH_KERB = 4;
-/* RSA (RFC 5531 appendix C). */
-const AUTH_RSA = 5;
-/* GSS-API (RFC 2203). */
-const RPCSEC_GSS = 6;
-/* Opportunistic TLS (RFC 9289). */
-const AUTH_TLS = 7;
-/* Flavors of authentication (RFC 5531 section 8.2). */
-enum auth_flavor {
-    AUTH_NONE = 0,
-    AUTH_SYS = 1,
-    AUTH_SHORT = 2,
-    AUTH_DH = 3,
-    AUTH_KERB = 4,
-    AUTH_RSA = 5,
-    RPCSEC_GSS = 6,
-    AUTH_TLS = 7
-};
-/* A credential or a verifier: its flavor and its body (RFC 5531 section 8.2). */
-struct opaque_auth {
-    int flavor;
-    opaque body<400>;
-};
-/* The body of an AUTH_SYS credential (RFC 5531 appendix A). */
-struct authsys_parms {
-    unsigned int stamp;
-    string machinename<255>;
-    unsigned int uid;
-    unsigned int gid;
-    unsigned int gids<16>;
-};
-/* The protection of a call besides authentication, named as in NFS version 4.1 (RFC 5662). */
-enum rpc_gss_svc_t {
-    rpc_gss_svc_none = 1,
-    rpc_gss_svc_integrity = 2,
-    rpc_gss_svc_privacy = 3
-};
-/* The name of rpc_gss_svc_t in RFC 2203 section 5. */
-typedef rpc_gss_svc_t rpc_gss_service_t;
-/* An object that is opaque to the network (used in RFC 1813 section 6, but not defined there). */
-typedef opaque netobj<1024>;
-/* An address in the transport's format (RFC 1833 section 2.1). */
-struct netbuf {
-    unsigned int maxlen;
-    opaque buf<>;
-};
-/* A DES key or block: 8 bytes. */
-typedef opaque des_block[8];
-/* The maximum length of the network name of a user or a machine (RFC 2695). */
-const MAXNETNAMELEN = 255;
-";
+const TEXT: &str = include_str!("prelude.x");
 
 /// Returns the scalar type for an alias such as `int32_t`, if any. XDR's smallest integer has four bytes.
 /// Narrower integers are sent as four bytes, and their range is checked.
