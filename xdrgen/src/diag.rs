@@ -1,30 +1,26 @@
 //! Diagnostics: what is wrong, where, and how to fix it.
 //!
 //! A diagnostic is data: a `Kind` with its fields, and a position. The kinds are defined in submodules by
-//! subject. A definition has the code, the default severity and the text of the kind. The first definition
-//! with a code also has the page of the code. Only notes add to the text, and nothing parses the text.
+//! subject. A definition has the code, the default severity and the text of the kind. Only notes add to the
+//! text, and nothing parses the text. `DIAGNOSTICS.md` has a page for each code.
 
-/// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`. If an enum
-/// has no comment, its codes are in the chapter with the same prefix, such as `X1`. The comment on the first
-/// kind of a code is the code's page: title, meaning, an example, and the corrected example.
+/// Defines the kinds of one subject. Each code has a page in `DIAGNOSTICS.md`: title, meaning, an example,
+/// and the corrected example. The comment on the first kind of a code is the title of the page.
 macro_rules! kinds {
-    ($(#[doc = $chapter:literal])* $of:ident $name:ident {$(
-        $(#[doc = $doc:literal])*
+    ($(#[$chapter:meta])* $of:ident $name:ident {$(
+        $(#[$doc:meta])*
         $code:ident $severity:ident $kind:ident $({ $($field:ident: $ty:ty),* })? => $text:expr;
     )*}) => {
-        $(#[doc = $chapter])*
+        $(#[$chapter])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) enum $name {$(
-            $(#[doc = $doc])*
+            $(#[$doc])*
             $kind $({ $($field: $ty),* })?,
         )*}
 
         impl $name {
             #[cfg(feature = "cli")]
-            pub(super) const CHAPTER: $crate::diag::pages::Chapter = $crate::diag::pages::Chapter {
-                text: concat!($($chapter, "\n"),*),
-                pages: &[$((stringify!($code), concat!($($doc, "\n"),*))),*],
-            };
+            pub(super) const CODES: &[&str] = &[$(stringify!($code)),*];
 
             pub(super) fn code(&self) -> &'static str {
                 match self {
@@ -143,7 +139,7 @@ macro_rules! subjects {
         )*}
 
         #[cfg(feature = "cli")]
-        const CHAPTERS: &[pages::Chapter] = &[$($kind::CHAPTER),*];
+        const CODES: &[&[&str]] = &[$($kind::CODES),*];
 
         impl Kind {
             fn code(&self) -> &'static str {

@@ -9,41 +9,8 @@ kinds! {
     /// X2: names and rules
     Meaning MeaningKind {
     /// no type has this name
-    ///
-    /// The type is neither defined in a document of the run nor predefined (as `uint32_t` is). Only the first
-    /// use is reported.
-    ///
-    /// ```xdr
-    /// struct nfs_fh { opaque data<64>; };
-    /// struct args { nfs_hf object; };
-    /// ```
-    ///
-    /// Correct the name, or add the document that defines the name to the run (`rpcrdma-xdrgen
-    /// check one.x other.x`). If the type exists in Rust, use `--extern nfs_hf=crate::Handle`.
-    ///
-    /// ```xdr
-    /// struct nfs_fh { opaque data<64>; };
-    /// struct args { nfs_fh object; };
-    /// ```
     X200 Error NoType { name: Unresolved } => unresolved(name);
     /// a name has two different definitions
-    ///
-    /// Types and constants share one name space (RFC 4506 section 6.4), across all documents of a run.
-    /// A type may have the name of a program, version or procedure. An equal definition is not an error,
-    /// but may cause warning X218. Under the rules of `rpcrdma-xdrgen compat` (chapter X5), a later document
-    /// may extend an enum or a union of an earlier document. The later definition then replaces the earlier
-    /// definition. A published document may define a type again, in an excerpt or with a mistake. Then the
-    /// last complete definition without undefined names is used, and the other definitions cause warnings.
-    ///
-    /// ```xdr
-    /// struct point { int x; };
-    /// struct point { int x; int y; };
-    /// ```
-    ///
-    /// ```xdr
-    /// struct point { int x; };
-    /// struct point_2d { int x; int y; };
-    /// ```
     X201 Error Redefinition { name: String, first: Span, how: Redefinition } => {
         let text = text(match how {
             Redefinition::Differently => format!("`{name}` has two different definitions"),
@@ -70,110 +37,29 @@ kinds! {
         Text { message, ..text }.help(help)
     };
     /// no constant has this name
-    ///
-    /// A bound, a label or a value names a constant or an enum member that no document of the run
-    /// defines.
-    ///
-    /// ```xdr
-    /// const NAME_MAX = 255;
-    /// struct entry { string name<NAM_MAX>; };
-    /// ```
-    ///
-    /// ```xdr
-    /// const NAME_MAX = 255;
-    /// struct entry { string name<NAME_MAX>; };
-    /// ```
     X202 Error NoValue { name: Unresolved } => unresolved(name);
     /// a constant depends on itself
-    ///
-    /// The definitions of the constants form a cycle, so none of the constants has a value.
-    ///
-    /// ```xdr
-    /// const A = B;
-    /// const B = A;
-    /// ```
-    ///
-    /// ```xdr
-    /// const A = B;
-    /// const B = 1;
-    /// ```
     X203 Error CyclicConstant { name: String, used: Span } => text(format!("the value of `{name}` depends on itself"))
         .label("defined in terms of itself")
         .and(*used, "used here to define its own value")
         .help("give one of the constants a number");
     /// a constant does not fit in 64 bits
-    ///
-    /// A `#define` with a number as its value defines a constant, and the number must fit in 64 bits.
-    ///
-    /// ```xdr
-    /// #define HUGE 18446744073709551616
-    /// ```
-    ///
-    /// ```xdr
-    /// #define HUGE 18446744073709551615
-    /// ```
     X204 Error WideConstant { number: i128 } => text(format!("{number} does not fit in 64 bits"))
         .label("the value")
         .help("numbers range from -2^63 to 2^64-1");
     /// a value does not fit in an enum
-    ///
-    /// An enum's values are signed and have 32 bits (RFC 4506 section 4.3). Values up to 0xffffffff are
-    /// read as the same 32 bits, with warning X209.
-    ///
-    /// ```xdr
-    /// enum size { SMALL = 1, LARGE = 0x100000000 };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum size { SMALL = 1, LARGE = 0x7fffffff };
-    /// ```
     X205 Error WideMember { number: i128 } => text(format!("{number} is not a valid enum value"))
         .label("does not fit in 32 bits")
         .help(ENUM_VALUES);
     /// two members of an enum have the same name
-    ///
-    /// Each member needs its own name. X207 reports two members with the same value.
-    ///
-    /// ```xdr
-    /// enum colour { RED = 1, GREEN = 2, RED = 3 };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum colour { RED = 1, GREEN = 2, BLUE = 3 };
-    /// ```
     X206 Error SecondMember { name: String, first: Span } => second("members", name, *first);
     /// two members of an enum have the same value
-    ///
-    /// This is a warning, since some protocols have two names for a value. In Rust, the later name is a
-    /// constant that equals the earlier name.
-    ///
-    /// ```xdr
-    /// enum colour { RED = 1, GREEN = 2, BLUE = 2 };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum colour { RED = 1, GREEN = 2, BLUE = 3 };
-    /// ```
     X207 Warning SameValue { first: String, place: Span, second: String, value: i32 } =>
         text(format!("`{first}` and `{second}` are both {value}"))
         .label("the same value again")
         .and(*place, "the first")
         .help("in Rust, the later name is a constant that equals the earlier name");
     /// a member's name is taken
-    ///
-    /// The members of all enums, the constants and the types share one name space (RFC 4506 section 6.4).
-    /// Where a constant is required, the name refers to the first definition. This is a warning, because
-    /// published RFCs contain such names.
-    ///
-    /// ```xdr
-    /// enum answer { OK = 0, FAILED = 1 };
-    /// enum state { OK = 5 };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum answer { OK = 0, FAILED = 1 };
-    /// enum state { STATE_OK = 5 };
-    /// ```
     X208 Warning MemberAgain { name: String, first: Span } => again(text(format!("`{name}` is defined twice")), *first)
         .label("defined again; as a constant, the name refers to the first definition")
         .help("constants and the members of all enums share one name space (RFC 4506 section 6.4)");
@@ -182,99 +68,26 @@ kinds! {
         again(text(format!("`{name}` is the name of an enum member and of a type")), *first)
         .help("members of enums share the name space of types (RFC 4506 section 6.4)");
     /// a value is sent as a negative number
-    ///
-    /// An enum's value is signed: a value above 0x7fffffff means the negative number with the same 32
-    /// bits. This is a warning.
-    ///
-    /// ```xdr
-    /// enum flags { ALL = 0xffffffff };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum flags { ALL = -1 };
-    /// ```
     X209 Warning SentNegative { number: u32 } => text(format!("{number} is sent as {}", number.cast_signed()))
         .label("above 2147483647")
         .help(ENUM_VALUES);
     /// two fields have the same name
-    ///
-    /// The fields of a struct need different names, and so do the arguments of a procedure.
-    ///
-    /// ```xdr
-    /// struct point { int x; int x; };
-    /// ```
-    ///
-    /// ```xdr
-    /// struct point { int x; int y; };
-    /// ```
     X210 Error SecondField { name: String, first: Span } => second("fields", name, *first);
     /// Two arguments of a procedure with the same name.
     X210 Error SecondArgument { name: String, first: Span } => second("arguments", name, *first);
     /// the value of a Rust constant is unknown
-    ///
-    /// `--extern` maps a name to Rust, but the compiler must know the value of a size or a label.
-    ///
-    /// ```sh
-    /// rpcrdma-xdrgen check store.x --extern LIMIT=my_crate::LIMIT
-    /// ```
-    ///
-    /// ```sh
-    /// rpcrdma-xdrgen check store.x --extern LIMIT=my_crate::LIMIT -D LIMIT=255
-    /// ```
     X211 Error NumberInRust { name: String } => text(format!("the value of `{name}` is unknown to the compiler"))
         .label("only Rust defines this constant")
         .help(format!("also define its value: `-D {name}=NUMBER`"));
     /// an argument or result of an unnamed type
-    ///
-    /// The compiler requires a type name here. The grammar of RFC 5531 section 12.2 also permits a body.
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 {
-    ///       struct { int x; } GET(void) = 1;
-    ///    } = 1;
-    /// } = 0x20000099;
-    /// ```
-    ///
-    /// ```xdr
-    /// struct content { int x; };
-    /// program STORE {
-    ///    version STORE_V1 {
-    ///       content GET(void) = 1;
-    ///    } = 1;
-    /// } = 0x20000099;
-    /// ```
     X217 Error BodyInProcedure => text("a procedure's argument or result must be a type name")
         .label("a body in place of a name")
         .help("define the type before the program and name it here");
     /// a definition is repeated
-    ///
-    /// The two definitions have the same meaning, so one of them may be an unedited copy. This is a warning.
-    /// Published documents, `#define` lines and definitions in different documents get no such warning.
-    ///
-    /// ```xdr
-    /// struct point { int x; int y; };
-    /// struct point { int x; int y; };
-    /// ```
-    ///
-    /// ```xdr
-    /// struct point { int x; int y; };
-    /// struct size { int x; int y; };
-    /// ```
     X218 Warning Repeated { name: String, first: Span } =>
         again(text(format!("`{name}` has two equal definitions")), *first)
         .help("remove one of the definitions, or rename an unedited copy");
     /// a bound is out of range
-    ///
-    /// Lengths and bounds range from 0 to 2^32-1.
-    ///
-    /// ```xdr
-    /// struct file { opaque data<0x100000000>; };
-    /// ```
-    ///
-    /// ```xdr
-    /// struct file { opaque data<0xffffffff>; };
-    /// ```
     X220 Error Bound { number: i128, constant: Option<Span> } => {
         let what = if *number < 0 { "is negative" } else { "is above 4294967295" };
         let text = text(format!("the bound {number} {what}"))
@@ -283,170 +96,27 @@ kinds! {
         constant.iter().fold(text, |text, constant| text.and(*constant, "the constant"))
     };
     /// a field cannot be `void`
-    ///
-    /// A `void` field would be empty. Only arms, arguments and results may be `void`.
-    ///
-    /// ```xdr
-    /// struct point { int x; void; };
-    /// ```
-    ///
-    /// ```xdr
-    /// struct point { int x; };
-    /// ```
     X224 Error VoidField => text("a struct's field cannot be `void`").label("nothing is declared here").help("remove it");
     /// two numbers are the same
-    ///
-    /// Two versions of a program, or two procedures of a version, have the same number.
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 {
-    ///       void PUT(int) = 1;
-    ///       int GET(void) = 1;
-    ///    } = 1;
-    /// } = 0x20000099;
-    /// ```
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 {
-    ///       void PUT(int) = 1;
-    ///       int GET(void) = 2;
-    ///    } = 1;
-    /// } = 0x20000099;
-    /// ```
     X230 Error SecondNumber { of: Part, number: u32, first: Span } =>
         text(format!("two {}s have the same number {number}", of.name())).label("the second").and(*first, "the first");
     /// two versions or procedures have the same name
-    ///
-    /// The versions of a program need different names, and so do the procedures of a version.
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 {
-    ///       void PUT(int) = 1;
-    ///       int PUT(void) = 2;
-    ///    } = 1;
-    /// } = 0x20000099;
-    /// ```
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 {
-    ///       void PUT(int) = 1;
-    ///       int GET(void) = 2;
-    ///    } = 1;
-    /// } = 0x20000099;
-    /// ```
     X231 Error SecondName { of: Part, name: String, first: Span } => second(&format!("{}s", of.name()), name, *first);
     /// two programs have the same number
-    ///
-    /// A call contains the numbers of its program and version. Two programs may have the same number if
-    /// their versions have different numbers.
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 { void PUT(int) = 1; } = 1;
-    /// } = 0x20000099;
-    /// program SHELF {
-    ///    version SHELF_V1 { void LAY(int) = 1; } = 1;
-    /// } = 0x20000099;
-    /// ```
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 { void PUT(int) = 1; } = 1;
-    /// } = 0x20000099;
-    /// program SHELF {
-    ///    version SHELF_V1 { void LAY(int) = 1; } = 1;
-    /// } = 0x2000009a;
-    /// ```
     X232 Error SecondProgram { number: u32, version: u32, first: Span } =>
         text(format!("two programs with the number {number:#x} define version {version}"))
         .label("the second")
         .and(*first, "the first")
         .help("use another number: a call identifies a program and a version only by their numbers");
     /// a number is not an unsigned int
-    ///
-    /// The numbers of programs, versions and procedures range from 0 to 2^32-1.
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 {
-    ///       void PUT(int) = -1;
-    ///    } = 1;
-    /// } = 0x20000099;
-    /// ```
-    ///
-    /// ```xdr
-    /// program STORE {
-    ///    version STORE_V1 {
-    ///       void PUT(int) = 1;
-    ///    } = 1;
-    /// } = 0x20000099;
-    /// ```
     X234 Error NoUnsigned { number: i128 } => text(format!("{number} is not an unsigned int"))
         .label("programs, versions and procedures have unsigned 32-bit numbers");
     /// an addition to an undefined type
-    ///
-    /// A published document may add members to an enum, or arms to a union, of another document. As in
-    /// RFC 8276, a comment with `to be added to` and the name of the type precedes a comment with the
-    /// additions. Here, no document of the run defines the type. This is a warning: the additions are
-    /// omitted.
-    ///
-    /// ```text
-    /// Request for Comments: 9998
-    ///
-    ///    /// /* Following lines are to be added to enum colour */
-    ///    /// /*
-    ///    /// GREEN = 2
-    ///    /// */
-    ///    /// const DEPTH = 8;
-    /// ```
-    ///
-    /// Compile both documents together: `rpcrdma-xdrgen generate base.txt extension.txt`. One document may
-    /// also contain the type and the additions:
-    ///
-    /// ```text
-    /// Request for Comments: 9998
-    ///
-    ///    /// enum colour { RED = 1 };
-    ///
-    ///    /// /* Following lines are to be added to enum colour */
-    ///    /// /*
-    ///    /// GREEN = 2
-    ///    /// */
-    /// ```
     X240 Warning NothingToAddTo { name: String } =>
         text(format!("additions to `{name}`, which no document of this run defines"))
         .label("these lines are omitted")
         .help("add the document that defines the type to the run");
     /// an addition conflicts with an existing definition
-    ///
-    /// The additions of a published document to a type of another document need new names, and new values
-    /// or labels. An equal addition is not an error.
-    ///
-    /// ```text
-    /// Request for Comments: 9998
-    ///
-    ///    /// enum colour { RED = 1 };
-    ///    /// /* Following lines are to be added to enum colour */
-    ///    /// /*
-    ///    /// GREEN = 1
-    ///    /// */
-    /// ```
-    ///
-    /// Use matching versions of the base and the extension.
-    ///
-    /// ```text
-    /// Request for Comments: 9998
-    ///
-    ///    /// enum colour { RED = 1 };
-    ///    /// /* Following lines are to be added to enum colour */
-    ///    /// /*
-    ///    /// GREEN = 2
-    ///    /// */
-    /// ```
     X241 Error AddedToOther { name: String, base: Span } =>
         text(format!("the added lines are not valid in `{name}`"))
         .label("an enum accepts members, and a union accepts arms")

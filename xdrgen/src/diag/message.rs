@@ -6,164 +6,26 @@ use super::{Excerpt, text};
 kinds! {
     Message MessageKind {
     /// no procedure of the version has this name
-    ///
-    /// Each key below `reply` names a procedure of the version.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GOT]
-    /// whole = 65544
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 65544
-    /// ```
     X307 Error NoProcedure { name: Unknown } => unknown("procedure of this version", name);
     /// not a sum of numbers and fields
-    ///
-    /// A bound of a reply is a number of bytes: a sum of numbers and fields of the arguments, joined by
-    /// `+`.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = "count * 2"
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = "count + 200"
-    /// ```
     X308 Error NoSum => text("not a sum of numbers and fields")
         .label("expected a sum such as `count`, `4096` or `maxcount + 200`")
         .help("a bound is a sum of numbers and fields of the arguments, in bytes");
     /// a bound with an invalid field
-    ///
-    /// Each field in a bound must be in the procedure's arguments, and have the type `unsigned int` or
-    /// `unsigned hyper`.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = "sign"
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = "count"
-    /// ```
     X309 Error NoArgument { procedure: String, name: Unknown } =>
         unknown(&format!("field in the arguments of `{procedure}`"), name);
     /// A field that is not a size.
     X309 Error NoSize { field: String } => text(format!("`{field}` is not an unsigned int or unsigned hyper"))
         .label("a field in a bound must have one of these types");
     /// a bound for a missing item
-    ///
-    /// `item` bounds the eligible item of a result, but this result has no eligible item.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// item = "count"
-    /// ```
-    ///
-    /// Name the item in `eligible`, or bound the whole result.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = ["res.data"]
-    ///
-    /// [binding.reply.GET]
-    /// item = "count"
-    /// ```
     X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` contains no eligible item"))
         .label("bounds an item")
         .help("name the item in `eligible`, or bound the result by `whole`");
     /// a reply table without bounds
-    ///
-    /// The table needs `item`, `whole` or both.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 65544
-    /// ```
     X320 Error EmptyReply { procedure: String } => text(format!("this table does not bound the reply of `{procedure}`"))
         .label("has neither `item` nor `whole`")
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// an impossible bound
-    ///
-    /// A bound must cover the largest result. A bound is impossible if it is smaller than the smallest
-    /// result, leaves no bytes for an eligible item, or belongs to a void result. Counts and positions in an
-    /// XDR stream have 32 bits, so a bound above 4294967295 is impossible too. If the types of a result allow
-    /// more bytes, the reply needs a smaller bound.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 0
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 65544
-    /// ```
     X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
         text(format!("no result of `{procedure}` fits in {bytes} bytes"))
         .label("too small")
@@ -189,28 +51,6 @@ kinds! {
             .help(format!("lower the bounds in the document, or bound the reply in `[binding.reply.\"{first}\"]`"))
     };
     /// an unbounded reply
-    ///
-    /// With each call over RPC-over-RDMA, a client offers memory for the longest reply (RFC 8166 section
-    /// 6.2). If neither the XDR nor the binding bounds a reply, each call of the procedure fails before
-    /// it is sent. The binding is therefore incomplete, which is an error. A program that is only called
-    /// over TCP needs no binding.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "NEWS"
-    /// version = "NEWS_V1"
-    /// eligible = []
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "NEWS"
-    /// version = "NEWS_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.LATEST]
-    /// whole = 262144
-    /// ```
     X322 Error Unbounded { procedures: Excerpt<String> } => {
         let first = procedures.first.first().map_or("", String::as_str);
         text(format!("the reply of {} has no bound", procedures.shown(|name| format!("`{name}`"))))
@@ -221,27 +61,6 @@ kinds! {
             ))
     };
     /// a call is longer than servers accept
-    ///
-    /// A server accepts the longest calls that its programs allow, up to half of its memory budget. By
-    /// default, the Read chunks of one call may contain up to 24 MiB (25165824 bytes). A longer call is
-    /// rejected, although it respects the bounds of its types. This is a warning, since a server may have a
-    /// larger budget (`rpcrdma_runtime::Limits::max_memory`).
-    ///
-    /// Lower the bound, or transfer the data in several calls, as version 2 of `SCAN` does.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "SCAN"
-    /// version = "SCAN_V1"
-    /// eligible = ["image.pixels"]
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "SCAN"
-    /// version = "SCAN_V2"
-    /// eligible = ["stripe.pixels"]
-    /// ```
     X325 Warning LongCall { procedures: Excerpt<String>, bytes: u64, max: u64 } => text(format!(
             "a call of {} can need {bytes} bytes in Read chunks, and servers accept {max} by default",
             procedures.shown(|name| format!("`{name}`"))
@@ -250,34 +69,6 @@ kinds! {
         .help("lower the bound in the document, or raise each server's `Limits::max_memory` to \
             more than twice the call's size");
     /// a result can be longer than its bound
-    ///
-    /// The client offers as much memory for a reply as the bound states. This bound is the same for every
-    /// call, and smaller than the bound of the type. If a server returns a longer result, the call fails.
-    /// This is a warning, since the protocol may limit results in a way that the XDR does not state.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 65536
-    /// ```
-    ///
-    /// Omit the bound if the type has a bound, or write a bound that is at least as large. The result of
-    /// `GET` also contains a status and the length of the data. A bound that depends on the arguments may
-    /// be smaller.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 65544
-    /// ```
     X326 Warning NarrowBound { procedure: String, bytes: u64, max: u64, of_item: bool } => {
         let what = if *of_item { "an item" } else { "a result" };
         text(format!("{what} of `{procedure}` can have {max} bytes, more than its bound of {bytes}"))
@@ -285,28 +76,6 @@ kinds! {
             .help(format!("write at least {max}, or lower the bounds in the document"))
     };
     /// a result can hold more eligible items than a call offers Write chunks
-    ///
-    /// A client offers at most 16 Write chunks with a call, each as large as the largest eligible item. If a
-    /// result can contain more items, the client also offers a Reply chunk for the complete result. Items
-    /// without a Write chunk stay in the reply. This is a warning: such calls work, but each registers memory
-    /// for the result twice, and not all items are placed directly.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "ALBUM"
-    /// version = "ALBUM_V1"
-    /// eligible = ["photo.pixels"]
-    /// ```
-    ///
-    /// Lower the number of items in the document, as version 2 of `ALBUM` does, or make none of the items
-    /// eligible.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "ALBUM"
-    /// version = "ALBUM_V2"
-    /// eligible = ["photo.pixels"]
-    /// ```
     X327 Warning ExcessItems { procedures: Excerpt<String>, items: Option<u64>, chunks: u64 } => {
         let items = items.map_or_else(|| "any number of".to_owned(), |items| items.to_string());
         text(format!(

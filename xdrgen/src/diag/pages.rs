@@ -1,26 +1,21 @@
-//! The page of each code, taken from the comments on the kinds. `DIAGNOSTICS.md` contains all pages.
+//! The pages of the codes: the sections of `DIAGNOSTICS.md`.
 
-use super::CHAPTERS;
+use super::CODES;
 
-/// The pages of the kinds of one subject.
-pub(super) struct Chapter {
-    /// The heading and introduction; empty if the kinds continue an earlier chapter.
-    pub(super) text: &'static str,
-    /// The codes of the kinds with their comments. The first comment of a code is its page.
-    pub(super) pages: &'static [(&'static str, &'static str)],
-}
+const PAGES: &str = include_str!("../../DIAGNOSTICS.md");
 
 /// Returns the page of a code as Markdown: meaning, example and correction. Returns `None` for an unused
 /// code.
 #[must_use]
 pub fn page(code: &str) -> Option<String> {
-    let (code, text) = CHAPTERS.iter().flat_map(|chapter| chapter.pages).find(|(of, _)| *of == code)?;
-    Some(format!("## {code}: {}", plain(text)))
+    let code = codes().find(|known| *known == code)?;
+    let (_, text) = PAGES.split_once(&format!("\n## {code}: "))?;
+    Some(format!("## {code}: {}", before_heading(text)))
 }
 
 /// Returns all codes in order.
 pub fn codes() -> impl Iterator<Item = &'static str> {
-    let mut codes: Vec<&str> = CHAPTERS.iter().flat_map(|one| one.pages).map(|(code, _)| *code).collect();
+    let mut codes = CODES.concat();
     codes.sort_unstable();
     codes.dedup();
     codes.into_iter()
@@ -30,18 +25,19 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 #[must_use]
 pub fn chapters() -> String {
     let mut all = String::new();
-    for text in CHAPTERS.iter().map(|chapter| plain(chapter.text)) {
+    for text in PAGES.split("\n# X").skip(1).map(before_heading) {
         let Some((group, _)) = text.split_once(':') else { continue };
-        all.push_str(&format!("# {text}\n\n"));
-        for page in codes().filter(|code| code.starts_with(group)).filter_map(page) {
+        all.push_str(&format!("# X{text}\n\n"));
+        let group = format!("X{group}");
+        for page in codes().filter(|code| code.starts_with(&group)).filter_map(page) {
             all.push_str(&format!("{page}\n\n"));
         }
     }
     all.trim_end().to_owned() + "\n"
 }
 
-/// Returns the text of a doc comment without the space at the start of each line.
-fn plain(comment: &str) -> String {
-    let lines = comment.lines().map(|line| line.strip_prefix(' ').unwrap_or(line));
-    lines.collect::<Vec<_>>().join("\n")
+/// Returns the text before the next heading of a page or a chapter.
+fn before_heading(text: &str) -> &str {
+    let end = ["\n## X", "\n# X"].into_iter().filter_map(|heading| text.find(heading)).min();
+    text.get(..end.unwrap_or(text.len())).unwrap_or("").trim_end()
 }

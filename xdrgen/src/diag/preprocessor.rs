@@ -6,26 +6,6 @@ use crate::source::Span;
 kinds! {
     Preprocessor PreprocessorKind {
     /// invalid preprocessor condition
-    ///
-    /// This warning has four causes:
-    ///
-    /// - An `#elif`, `#else` or `#endif` has no `#if`.
-    /// - An `#elif` or a second `#else` follows the `#else`. The text of that branch is omitted.
-    /// - A condition contains anything but `defined(NAME)`, names, numbers, parentheses and C's unary and
-    ///   binary operators, or has no value (`1 / 0`). The condition counts as true.
-    /// - A condition tests a name that only an included file defines, but a `#define` applies only to its
-    ///   own document.
-    ///
-    /// ```xdr
-    /// const A = 1;
-    /// #endif
-    /// ```
-    ///
-    /// ```xdr
-    /// #ifndef SMALL
-    /// const A = 1;
-    /// #endif
-    /// ```
     X105 Warning ElseWithoutIf => text("an `#else` or `#elif` without its `#if`").help("remove it");
     /// An `#endif` without an `#if`.
     X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
@@ -45,59 +25,14 @@ kinds! {
         .and(*defined, "defined here")
         .help(format!("try `-D {name}`"));
     /// an unclosed preprocessor condition
-    ///
-    /// An `#if`, `#ifdef` or `#ifndef` has no `#endif`, so the extent of the condition is unknown.
-    ///
-    /// ```xdr
-    /// #ifdef BIG
-    /// const A = 1;
-    /// ```
-    ///
-    /// ```xdr
-    /// #ifdef BIG
-    /// const A = 1;
-    /// #endif
-    /// const B = 1;
-    /// ```
     X106 Error OpenCondition => text("a condition is never closed").label("begins here").help("end it with `#endif`");
     /// an unknown pragma
-    ///
-    /// The XDR compiler of the Linux kernel accepts `pragma` lines. The known pragmas affect only the C code
-    /// that this compiler generates, so they are skipped. An unknown pragma may have another purpose, so its
-    /// line is omitted with a warning.
-    ///
-    /// ```xdr
-    /// pragma small_endian;
-    /// const A = 1;
-    /// ```
-    ///
-    /// ```xdr
-    /// const A = 1;
-    /// ```
     X133 Warning UnknownPragma => text("unknown `pragma`")
         .label("this line is omitted")
         .help("known pragmas are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`");
     /// A `pragma` line without its `;`.
     X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is omitted").help("end it with `;`");
     /// a macro cannot be expanded
-    ///
-    /// The use of the macro has the wrong number of arguments or no `)`, or a limit is exceeded. Macros nest
-    /// at most 64 levels deep, and the expansion of a document's macros processes at most 262144 tokens.
-    /// `##` creates at most 16384 tokens, each of at most 1024 bytes.
-    ///
-    /// ```xdr
-    /// #define FIELD(type, name) type name;
-    /// struct item {
-    ///    FIELD(int)
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// #define FIELD(type, name) type name;
-    /// struct item {
-    ///    FIELD(int, count)
-    /// };
-    /// ```
     X138 Error Macro { name: String, defined: Span, fault: Fault } => {
         let (message, help) = fault.text(name);
         text(message).label("used here").and(*defined, "the macro").help(help)

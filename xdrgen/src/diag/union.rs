@@ -11,56 +11,11 @@ pub(super) const DISCRIMINANTS: &str =
 kinds! {
     Union UnionKind {
     /// two arms have the same label
-    ///
-    /// Labels are compared by their encodings. A member's name and its number are the same label, and so
-    /// are -1 and 0xffffffff.
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case 0:
-    ///    int value;
-    /// case 0:
-    ///    void;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case 0:
-    ///    int value;
-    /// case 1:
-    ///    void;
-    /// };
-    /// ```
     X212 Error SecondLabel { label: String, first: Span, written: String } => {
         let text = text(format!("two arms have the same label {label}")).label("the second").and(*first, "the first");
         if label == written { text } else { text.help(format!("{written} and {label} are sent as the same number")) }
     };
     /// a label is not a member of the discriminant's enum
-    ///
-    /// A union over an enum has arms for values of the enum. No message selects an arm with another label.
-    ///
-    /// ```xdr
-    /// enum status { OK = 0, FAILED = 1 };
-    /// union answer switch (status code) {
-    /// case OK:
-    ///    int value;
-    /// case FAILD:
-    ///    void;
-    /// default:
-    ///    void;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum status { OK = 0, FAILED = 1 };
-    /// union answer switch (status code) {
-    /// case OK:
-    ///    int value;
-    /// case FAILED:
-    ///    void;
-    /// };
-    /// ```
     X213 Error NoMember { name: String, of: String, place: Span, near: Option<String>, values: Excerpt<(String, i32)> } => {
         let text = no_value(text(format!("`{of}` has no member `{name}`")), *place, values);
         if near.is_some() { text.like(near) } else { text }
@@ -72,68 +27,14 @@ kinds! {
     X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
         text(format!("`{of}` has no member `{name}`")).label(format!("interpreted as `{near}`"));
     /// a value has no arm
-    ///
-    /// A union over an enum or a bool has no default arm and lacks an arm for some values. A message with
-    /// such a value cannot be decoded. This is a warning, since it may be intended.
-    ///
-    /// ```xdr
-    /// enum status { OK = 0, FAILED = 1 };
-    /// union answer switch (status code) {
-    /// case OK:
-    ///    int value;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum status { OK = 0, FAILED = 1 };
-    /// union answer switch (status code) {
-    /// case OK:
-    ///    int value;
-    /// default:
-    ///    void;
-    /// };
-    /// ```
     X214 Warning NoArm { values: Excerpt<String> } => text(format!("no arm for {}", values.shown(String::clone)))
         .label("a message with such a value cannot be decoded")
         .help("add the arms, or `default: void;`");
     /// not a valid discriminant
-    ///
-    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). X137 reports
-    /// other integer types.
-    ///
-    /// ```xdr
-    /// union answer switch (float status) {
-    /// case 0:
-    ///    int value;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case 0:
-    ///    int value;
-    /// };
-    /// ```
     X215 Error NoDiscriminant => text("this type cannot select the arm of a union")
         .label("not an int, an unsigned int, a bool or an enum")
         .help(DISCRIMINANTS);
     /// a label is not a value of the discriminant
-    ///
-    /// The label is outside the range of the discriminant's type, so it is never sent.
-    ///
-    /// ```xdr
-    /// union answer switch (unsigned int status) {
-    /// case -1:
-    ///    void;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case -1:
-    ///    void;
-    /// };
-    /// ```
     X216 Error LabelRange { number: i128, of: Selector } => {
         let (of, help) = match of {
             Selector::Int | Selector::Enum(_) => ("an int", "an int has 32 bits"),
@@ -145,28 +46,6 @@ kinds! {
         text(format!("{number} is not {of}")).label("a label must be a value of the discriminant").help(help)
     };
     /// no value selects the default arm
-    ///
-    /// A bool is TRUE or FALSE, and both have an arm. This is a warning.
-    ///
-    /// ```xdr
-    /// union answer switch (bool known) {
-    /// case TRUE:
-    ///    int value;
-    /// case FALSE:
-    ///    void;
-    /// default:
-    ///    int reason;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (bool known) {
-    /// case TRUE:
-    ///    int value;
-    /// case FALSE:
-    ///    void;
-    /// };
-    /// ```
     X226 Warning UnusedDefault => text("no value selects the default arm")
         .label("`TRUE` and `FALSE` already have arms")
         .help("remove the default arm");
