@@ -274,13 +274,13 @@ async fn replies_of_a_stopping_server_survive_calls_that_it_drops() {
     header.encode(&mut long).unwrap();
     blob(1, 512 << 10).encode(&mut long).unwrap();
     socket.write_all(&fragment(true, long.as_slice())).await.unwrap();
-    socket.write_all(&fragment(true, &sleep_call(2, 500))).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    socket.write_all(&fragment(true, &sleep_call(2, 1500))).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
     stop.send(()).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     socket.write_all(&fragment(true, &sleep_call(3, 0))).await.unwrap();
     // The second call ends, and the server closes the connection.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     let replies = async { [read_record(&mut socket).await, read_record(&mut socket).await] };
     let replies = tokio::time::timeout(Duration::from_secs(10), replies).await.unwrap();
     assert_eq!(replies.map(|reply| reply[3]), [1, 2]);

@@ -308,11 +308,10 @@ fn is_bounded_array(ty: &hir::Type) -> bool {
     matches!(ty, hir::Type::Array(_, Some(_)))
 }
 
-/// Returns true if only types that would be aliases in Rust lead from a payload back to the payload. Aliases
-/// cannot be cyclic.
+/// Returns true if a payload leads to a cycle of types that would be aliases in Rust, which rustc rejects, or
+/// to more aliases than [`hir::MAX_DEPTH`].
 fn is_alias_cycle(hir: &Hir, payload: &hir::Field) -> bool {
     let mut ty = &payload.ty;
-    // Definitions nest at most `MAX_DEPTH` levels deep, so a longer chain is cyclic.
     for _ in 0..=hir::MAX_DEPTH {
         let next = match ty.named().and_then(|id| hir.get(id)).map(|ty| &ty.body) {
             Some(hir::Body::Alias(field)) if !is_bounded_array(&field.ty) => Some(field),

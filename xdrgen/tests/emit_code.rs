@@ -535,7 +535,7 @@ fn xdrzcc_keywords_become_items_and_arms_with_lengths() {
 
 #[test]
 fn an_eligible_item_includes_all_arms_with_its_name() {
-    let text = "union u switch (int a) { case 1: opaque data<>; case 2: opaque data<9000>; case 3: int data; };\n\
+    let text = "union u switch (int a) { case 1: opaque data<8>; case 2: opaque data<9000>; case 3: int data; };\n\
                 program P { version V { void F(u) = 1; } = 1; } = 99;\n";
     let binding = "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [\"u.data\"]\n";
     let code = &emit_files(&[("a.x", text), ("a.toml", binding)], &Options::module("a"))[0].1;

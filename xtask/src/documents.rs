@@ -15,7 +15,7 @@ const CELL: usize = 160;
 /// Maximum width of a comment line, in columns.
 const COMMENT: usize = 110;
 
-const GENERATED: &[&str] = &["specs/requirements/README.md", "xdrgen/DIAGNOSTICS.md"];
+const GENERATED: &[&str] = &["specs/requirements/README.md"];
 
 const EMITTED: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/"];
 

@@ -99,7 +99,9 @@ impl Listening {
             outliving.await;
         };
         if tokio::time::timeout(self.drain, drained).await.is_err() {
-            warn!("stopping although calls are still running: the drain timeout has expired");
+            warn!(
+                "stopping although calls are running or connections are open: the drain timeout has expired"
+            );
         }
         failed.map_or(Ok(()), Err)
     }

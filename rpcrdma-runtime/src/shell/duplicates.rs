@@ -98,10 +98,10 @@ pub struct DuplicateOptions {
 ///
 /// While a tracked call runs, a duplicate waits for the same reply. Afterwards a duplicate gets the cached
 /// reply in its own chunks. A duplicate runs only if the reply was not cached, was evicted or has expired, or
-/// if the handler has called [`CallContext::backward`](crate::program::CallContext::backward). A
-/// tracked call runs to completion even if its connection is lost. Replies without a result and replies
-/// longer than [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE,
-/// AUTH_SYS and RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
+/// if the handler has called [`CallContext::backward`](crate::program::CallContext::backward). A tracked call
+/// runs to completion even if its connection is lost. Replies without a result and replies longer than
+/// [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
+/// RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
 ///
 /// ```
 /// use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, ServerOptions};

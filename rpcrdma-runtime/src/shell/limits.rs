@@ -59,8 +59,8 @@ pub struct Limits {
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.
     pub max_connections_per_address: usize,
-    /// Limit of a [`MemoryBudget`] in bytes, for all connections of the servers that
-    /// share the budget (default 48 MiB).
+    /// Limit of a [`MemoryBudget`] in bytes, for all connections of the servers that share the budget
+    /// (default 48 MiB).
     pub max_memory: u64,
     /// Minimum rate at which a client must accept output or send expected data, in bytes per second (default
     /// 64 KiB; 0 disables the check). The rate is averaged over at least 10 s.

@@ -81,7 +81,7 @@ pub(super) struct RdmaInbound<C> {
     backward: Calling<BackwardRequester>,
     link: Link,
     peer: Option<SocketAddr>,
-    /// The time until which the responder refuses calls that may have ended an earlier connection.
+    /// The time at which the first refusal of a call that may have ended an earlier connection expires.
     refuse_until: Option<Instant>,
     stats: ServerStats,
     _credits: Gauged,
@@ -188,8 +188,7 @@ impl<C: Connection> RdmaInbound<C> {
         // waits again.
         self.responder.hold_calls(if self.account.has_room() { SMALL + 1 } else { 0 });
         if self.refuse_until.is_some_and(|until| until <= Instant::now()) {
-            self.refuse_until = None;
-            self.responder.take_unrefused();
+            self.refuse_until = self.serving.refuse_fatal_calls(&mut self.responder, self.peer);
         }
         self.responder.handle_completion(completion);
     }

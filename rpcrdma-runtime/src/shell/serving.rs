@@ -113,16 +113,18 @@ impl Serving {
         Arc::new(CallExecutor { serving: self.clone(), origin: origin.into(), connection })
     }
 
-    /// Makes a new connection refuse the calls that may have ended an earlier connection of the same owner.
-    /// Returns the time until which the connection must refuse them, if any.
+    /// Makes a connection refuse the calls that may have ended an earlier connection of the same owner,
+    /// instead of those that it refused before. Returns the time at which this method must be called again,
+    /// if any.
     pub(super) fn refuse_fatal_calls(
         &self,
         responder: &mut Responder,
         client: Option<SocketAddr>,
     ) -> Option<Instant> {
         client?;
-        let (mut fatal, owner) = (self.fatal(), Owner::of_peer(client));
-        let refused = fatal.take(&owner, self.0.start.elapsed());
+        let (mut fatal, owner, now) = (self.fatal(), Owner::of_peer(client), self.0.start.elapsed());
+        fatal.restore(&owner, &responder.take_unrefused(), now);
+        let refused = fatal.take(&owner, now);
         let expiry = fatal.expiry(&owner, &refused);
         responder.refuse_calls(refused);
         self.0.start.checked_add(expiry?)
@@ -235,7 +237,8 @@ impl CallExecutor {
         timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
         let used = extensions.get::<ConnectionUsed>().is_some_and(ConnectionUsed::get);
-        if success && used {
+        // Also if the call failed, usually because its connection was lost.
+        if used {
             tracked.end_unshared();
         } else {
             tracked.end(success, reply.as_ref());

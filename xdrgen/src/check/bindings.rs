@@ -30,6 +30,8 @@ struct Item<'b> {
     of: TypeId,
     /// The index of the field, or in a union, of each arm with its name, in ascending order.
     fields: Vec<usize>,
+    /// The index of the largest of these fields, whose size is `size`.
+    largest: usize,
     size: ItemSize,
     /// The position of an earlier mention of the field.
     before: Option<Span>,
@@ -139,8 +141,12 @@ fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Opti
         sizes.retain(|(_, size)| size.is_eligible());
     }
     let fields = sizes.iter().map(|(index, _)| *index).collect();
-    let (_, size) = sizes.into_iter().next()?;
-    Some(Item { written: item, of: TypeId(id), fields, size, before: None })
+    let (largest, size) = sizes.into_iter().max_by_key(|(_, size)| match size {
+        ItemSize::Large => u32::MAX,
+        ItemSize::Small { bytes, .. } => *bytes,
+        ItemSize::None => 0,
+    })?;
+    Some(Item { written: item, of: TypeId(id), fields, largest, size, before: None })
 }
 
 fn reply<'b>(
@@ -271,7 +277,7 @@ fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f I
     let all = facts.bound.iter().flat_map(|bound| bound.items.iter().map(move |item| (bound, item)));
     all.filter_map(|(bound, item)| {
         let mut fields = facts.hir.get(item.of)?.body.declared();
-        Some((bound, item, fields.nth(*item.fields.first()?)?))
+        Some((bound, item, fields.nth(item.largest)?))
     })
 }
 

@@ -328,11 +328,13 @@ fn misspelt_start(line: &str) -> Option<(&str, &'static str)> {
 }
 
 /// Returns true for `#define NAME value` if the value may be a number: it begins with a digit, a sign, `~` or
-/// `(`. The parser keeps other values for C.
+/// `(`. The parser keeps the line for C if the value is not a number. Returns false for macros with
+/// parameters or several lines.
 fn is_define(line: &str) -> bool {
     let is_number = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '~' | '(');
     let mut words = line.split_ascii_whitespace();
-    words.next() == Some("#define")
-        && words.next().is_some()
+    !line.trim_end().ends_with('\\')
+        && words.next() == Some("#define")
+        && words.next().is_some_and(|name| !name.contains('('))
         && words.next().is_some_and(|value| value.starts_with(is_number))
 }

@@ -386,14 +386,17 @@ impl DirectoryExport {
         new: SetAttributes,
         acting: &ThreadIdentity<'_>,
     ) -> Result<Found, NfsError> {
-        let Stat { key, attributes: Attributes { kind, .. }, .. } = located.stat;
-        self.completed(dir, name, located, new, acting).inspect_err(|_| {
-            // Another process may have replaced the file.
-            if Stat::of_name(&dir.file, name).is_ok_and(|there| there.key == key) {
-                let is_directory = kind == FileKind::Directory;
-                let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-                // The first error is more useful than an error of the removal.
-                let _ = unlinkat(&dir.file, name, flags);
+        self.completed(dir, name, &located, new, acting).inspect_err(|_| {
+            let key = located.stat.key;
+            let is_directory = located.stat.is(FileKind::Directory);
+            let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            // Another process may have replaced the file. The first error is more useful than an error of the
+            // removal.
+            if Stat::of_name(&dir.file, name).is_ok_and(|there| there.key == key)
+                && unlinkat(&dir.file, name, flags).is_ok()
+            {
+                self.open_files.close(key);
+                self.table.forget(key, dir.stat.key, name);
             }
         })
     }
@@ -402,7 +405,7 @@ impl DirectoryExport {
         &self,
         dir: &Located,
         name: &[u8],
-        located: Located,
+        located: &Located,
         mut new: SetAttributes,
         acting: &ThreadIdentity<'_>,
     ) -> Result<Found, NfsError> {
@@ -416,7 +419,7 @@ impl DirectoryExport {
             let mode = Mode::from_raw_mode(mode & 0o7777 | inherited);
             acting.as_server(|| Ok(chmod(located.path(), mode)?))?;
         }
-        set_attributes(&located, &new, acting)?;
+        set_attributes(located, &new, acting)?;
         let stat = Stat::of(&located.file)?;
         Ok(self.record(&dir.stat, name, stat))
     }

@@ -1,7 +1,3 @@
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-
 use rustix::fs::{Dir, Mode, OFlags, openat};
 
 use super::stat::Stat;
@@ -15,9 +11,11 @@ impl DirectoryExport {
     /// Records the location of every served file, up to [`FILES_MAX`], so that handles from an earlier server
     /// can be resolved. Skips unreadable directories.
     pub(super) fn record_all(&self) {
-        let mut pending = vec![PathBuf::new()];
+        // Stores no paths: a client can create many directories with long paths.
+        let mut pending = vec![self.root.key];
         let mut learnt = 0;
-        while let Some(path) = pending.pop() {
+        while let Some(key) = pending.pop() {
+            let Some(path) = self.table.path(key, self.root.key) else { continue };
             let is_top = path.as_os_str().is_empty();
             let opened = if is_top { self.top.try_clone() } else { open_directory(&self.top, &path) };
             let Ok(dir) = opened else { continue };
@@ -31,12 +29,13 @@ impl DirectoryExport {
                     continue;
                 }
                 let Ok(stat) = Stat::of_name(&dir, name) else { continue };
-                if self.must_be_served(&stat).is_err() {
+                // With `cross_mounts`, the root may also be mounted below itself.
+                if self.must_be_served(&stat).is_err() || stat.key == self.root.key {
                     continue;
                 }
                 self.table.record(stat.key, stat.is(FileKind::Directory), of.key, name);
                 if stat.is(FileKind::Directory) {
-                    pending.push(path.join(OsStr::from_bytes(name)));
+                    pending.push(stat.key);
                 }
                 learnt += 1;
                 if learnt >= FILES_MAX {

@@ -90,6 +90,11 @@ impl Table {
         self.lock().places.get(&key)?.first().map(|place| place.parent)
     }
 
+    /// Returns the path of a directory from the root, if known.
+    pub(super) fn path(&self, directory: Key, root: Key) -> Option<PathBuf> {
+        path(&self.lock().places, directory, root)
+    }
+
     /// Returns the possible locations of a file: the path of a directory from the root, if known, and the
     /// place in that directory. Only single components are recorded as names.
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {

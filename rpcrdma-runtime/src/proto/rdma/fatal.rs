@@ -64,11 +64,11 @@ impl<K: Clone + Ord> FatalCalls<K> {
             .collect()
     }
 
-    /// Returns the time at which the last of these suspicions expires, or `None` if all have expired.
+    /// Returns the time at which the first of these suspicions expires, or `None` if all have expired.
     #[must_use]
     pub fn expiry(&self, owner: &K, xids: &BTreeSet<u32>) -> Option<Duration> {
         let suspects = xids.iter().filter_map(|xid| self.suspects.get(&(owner.clone(), *xid)));
-        Some(suspects.map(|suspect| suspect.since).max()?.saturating_add(LIFETIME))
+        Some(suspects.map(|suspect| suspect.since).min()?.saturating_add(LIFETIME))
     }
 
     /// Restores the calls that were not retransmitted on a connection, with their original lifetime.
@@ -76,7 +76,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
         self.evict(now);
         for xid in xids {
             if let Some(suspect) = self.suspects.get_mut(&(owner.clone(), *xid)) {
-                suspect.taken = false;
+                (suspect.certain, suspect.taken) = (true, false);
             }
         }
     }
@@ -155,6 +155,17 @@ mod tests {
         calls.restore(&'a', &taken, soon);
         assert_eq!(calls.take(&'a', NOW + LIFETIME), BTreeSet::new());
         assert_eq!(calls.expiry(&'a', &taken), None);
+    }
+
+    /// Connection A refuses call 7, while connection B ends with calls 7 and 9.
+    #[test]
+    fn a_certain_call_stays_certain_if_other_connections_end() {
+        let mut calls = FatalCalls::new();
+        calls.add_suspects(&'a', &[7], NOW);
+        let refused = calls.take(&'a', NOW);
+        calls.add_suspects(&'a', &[7, 9], NOW);
+        calls.restore(&'a', &refused, NOW);
+        assert_eq!(calls.take(&'a', NOW), BTreeSet::from([7]));
     }
 
     #[test]

@@ -77,7 +77,6 @@ impl TcpOutbound {
 
     fn received(&mut self, record: Bytes, requester: &mut TcpRequester) {
         let is_call = MessageKind::of(&record) == Some(MessageKind::Call);
-        requester.record_activity();
         match &mut self.backward {
             _ if !is_call => requester.received(record),
             Some(slots) => slots.push(record, None),
