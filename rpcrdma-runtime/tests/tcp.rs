@@ -51,18 +51,22 @@ impl Running {
 }
 
 /// Returns an encoded call of ECHO_SLEEP without its record mark.
-fn sleep_call(xid: u32, millis: u32) -> Vec<u8> {
+fn call<Q: Procedure>(xid: u32, args: &Q::Args) -> Vec<u8> {
     let header = CallHeader {
         xid,
-        program: echo::Echo::NUMBER,
-        version: echo::Echo::VERSION,
-        procedure: EchoSleep::NUMBER,
+        program: Q::Program::NUMBER,
+        version: Q::Program::VERSION,
+        procedure: Q::NUMBER,
         credential: Default::default(),
     };
     let mut call = Writer::new();
     header.encode(&mut call).unwrap();
-    millis.encode(&mut call).unwrap();
+    args.encode(&mut call).unwrap();
     call.into_vec()
+}
+
+fn sleep_call(xid: u32, millis: u32) -> Vec<u8> {
+    call::<EchoSleep>(xid, &millis)
 }
 
 fn fragment(last: bool, data: &[u8]) -> Vec<u8> {
@@ -224,17 +228,7 @@ async fn a_client_that_never_reads_is_disconnected() {
     };
     let running = serve(options).await;
     let mut socket = TcpStream::connect(running.address).await.unwrap();
-    let header = CallHeader {
-        xid: 1,
-        program: echo::Echo::NUMBER,
-        version: echo::Echo::VERSION,
-        procedure: EchoBlob::NUMBER,
-        credential: Default::default(),
-    };
-    let mut call = Writer::new();
-    header.encode(&mut call).unwrap();
-    blob(1, 1 << 20).encode(&mut call).unwrap();
-    let call = fragment(true, call.as_slice());
+    let call = fragment(true, &call::<EchoBlob>(1, &blob(1, 1 << 20)));
     let sending = async {
         let mut sent = 0;
         while socket.write_all(&call).await.is_ok() {
@@ -263,17 +257,7 @@ async fn replies_of_a_stopping_server_survive_calls_that_it_drops() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(64 << 10).unwrap();
     let mut socket = socket.connect(address).await.unwrap();
-    let header = CallHeader {
-        xid: 1,
-        program: echo::Echo::NUMBER,
-        version: echo::Echo::VERSION,
-        procedure: EchoBlob::NUMBER,
-        credential: Default::default(),
-    };
-    let mut long = Writer::new();
-    header.encode(&mut long).unwrap();
-    blob(1, 512 << 10).encode(&mut long).unwrap();
-    socket.write_all(&fragment(true, long.as_slice())).await.unwrap();
+    socket.write_all(&fragment(true, &call::<EchoBlob>(1, &blob(1, 512 << 10)))).await.unwrap();
     socket.write_all(&fragment(true, &sleep_call(2, 1500))).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     stop.send(()).unwrap();

@@ -83,7 +83,8 @@ impl<K: Send + 'static> Running<K> {
             Disposition::Run(tracked) => tracked,
             Disposition::Wait(end) => {
                 let waiting = self.executor.clone().wait(call, memory, end);
-                let waiting = guarded(waiting, info, self.executor.warnings().clone()).in_current_span();
+                let waiting = guarded(Box::pin(Some(waiting)), info, self.executor.warnings().clone())
+                    .in_current_span();
                 let span = span.clone();
                 self.tasks.spawn(async move { (key, info, span, waiting.await) });
                 return None;
@@ -156,11 +157,10 @@ async fn answered<K>(
 
 /// Runs a call. If its handler panics, the reply is SYSTEM_ERR.
 fn guarded(
-    call: impl Future<Output = Reply> + Send + 'static,
+    mut call: Pin<Box<Option<impl Future<Output = Reply> + Send + 'static>>>,
     info: CallInfo,
     warnings: Warnings,
 ) -> PendingCall {
-    let mut call = Box::pin(Some(call));
     Box::pin(poll_fn(move |cx| poll(&mut call, info, &warnings, cx)))
 }
 
@@ -203,9 +203,8 @@ where
         // The no-op waker is safe: if the call becomes a task, the task first polls the call again.
         let polled = poll(&mut self.call, info, &self.warnings, &mut Context::from_waker(Waker::noop()));
         let Poll::Ready(reply) = polled else {
-            let mut call = std::mem::replace(&mut self.call, Box::pin(None));
-            let warnings = self.warnings.clone();
-            return Err(Box::pin(poll_fn(move |cx| poll(&mut call, info, &warnings, cx))));
+            let call = std::mem::replace(&mut self.call, Box::pin(None));
+            return Err(guarded(call, info, self.warnings.clone()));
         };
         self.call.set(None);
         Ok(reply)

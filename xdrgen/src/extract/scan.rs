@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::lines::{Line, Section, heading};
 use super::{Builder, Extract, Form, Recognizer, Region};
 use crate::diag::{Diagnostic, Note, SyntaxKind};
-use crate::keywords::{begins_definition, misspelt_keyword};
+use crate::keywords::{begins_definition, misspelt_keyword, open_comment};
 use crate::source::{SourceId, Span, narrow};
 
 /// Maximum number of bytes of a document that are parsed again because a definition begins on the last line
@@ -21,7 +21,7 @@ struct Found {
     first: usize,
     /// The line after the last line of the definition.
     next: usize,
-    /// The offset in the document of the first byte that belongs to the definition or to its indentation.
+    /// The offset in the document at which a definition inside its first line begins, else 0.
     start: usize,
     /// The offset of the definition's end in the document.
     end: usize,
@@ -81,14 +81,8 @@ pub(super) fn indented(
 /// comment would hide later definitions.
 fn end_of_define(line: &Line, document: &str) -> usize {
     let text = line.text(document);
-    let mut from = 0;
-    while let Some(open) = text.get(from..).and_then(|rest| rest.find("/*")).map(|at| from + at) {
-        match text.get(open + 2..).and_then(|rest| rest.find("*/")) {
-            Some(length) => from = open + 2 + length + 2,
-            None => return line.range.start + text.get(..open).unwrap_or("").trim_end().len(),
-        }
-    }
-    line.range.end
+    let kept = open_comment(text).and_then(|open| text.get(..open)).unwrap_or(text);
+    line.range.start + kept.trim_end().len()
 }
 
 /// Copies lines, without page breaks and without the indentation of the definition.
@@ -171,7 +165,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Tries to parse a definition at `line`, and further definitions that begin on the last line of another.
-    /// Returns the line after these definitions, unless there are none.
+    /// Returns the line after these definitions, or `None` if there is no definition.
     fn definitions(&mut self, line: usize, free: usize) -> Option<usize> {
         let mut end = self.definition(line, 0, free)?;
         loop {
@@ -258,8 +252,8 @@ impl<'a> Scan<'a> {
     }
 
     /// Returns the line at which a definition that begins at `line` must have ended: a heading or the
-    /// next definition, since definitions do not nest. Each line is therefore examined for one definition
-    /// only, except for definitions on the last line of another.
+    /// next definition, since definitions do not nest. A line is therefore parsed again only if another
+    /// definition begins on the last line of a definition.
     fn limit(&self, line: usize) -> usize {
         let is_limit = |next: &usize| {
             let text = self.text(*next);
