@@ -25,7 +25,7 @@ pub(crate) struct Row {
     pub(crate) log: Log,
 }
 
-/// What a row's times are divided by.
+/// The divisor of a row's times.
 #[derive(Clone, Copy)]
 pub(crate) enum Base {
     /// A round trip of the row with this key over raw TCP.

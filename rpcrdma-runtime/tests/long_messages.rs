@@ -62,7 +62,8 @@ impl Procedure for TurnBackward {
 enum Scanner {
     /// Returns its argument.
     Direct,
-    /// Calls the caller's own scanner in the backward direction. Returns true if that scanner works.
+    /// Calls the caller's own scanner in the backward direction. Returns true if that scanner returns its
+    /// argument.
     Backward,
 }
 

@@ -29,7 +29,7 @@ fn read_complete(path: &Path) -> Trace {
     trace
 }
 
-/// Returns the octets moved by RDMA Read and by RDMA Write.
+/// Returns the number of octets moved by RDMA Reads and by RDMA Writes.
 fn moved(conversation: &Conversation) -> (u64, u64) {
     let mut sums = (0, 0);
     for call in &conversation.calls {

@@ -192,7 +192,7 @@ impl Guest {
     }
 }
 
-/// Runs a script for a program that runs in the guest.
+/// Runs a script on this machine, if the test program itself runs in the guest.
 fn run_here(script: &str, limit: Duration) -> Result<Ran, String> {
     let mut bash = Command::new("timeout");
     bash.arg(limit.as_secs().to_string()).args(["bash", "-c", &format!("exec 2>&1\n{script}")]);

@@ -113,7 +113,7 @@ pub(crate) fn differs_by_one_letter(word: &[u8], keyword: &[u8]) -> bool {
     }
 }
 
-/// A `//` or `/*` in a string also counts as a comment.
+/// Returns the part of a line before its first comment. A `//` or `/*` in a string also counts as a comment.
 pub(crate) fn before_comment(line: &str) -> &str {
     let end = [line.find("/*"), line.find("//")].into_iter().flatten().min();
     end.and_then(|end| line.get(..end)).unwrap_or(line)

@@ -165,7 +165,7 @@ fn a_sync_copies_changes_only() {
     assert_eq!(fails(&both), (2, "nfs3: sync needs one local directory and one URL\n"));
     std::os::unix::fs::symlink("back", here.path().join("link")).unwrap();
     assert_eq!(copied(&[&rdma, "link"]), 2, "a link to a directory stands for the directory");
-    // Another file has only a different size.
+    // Only the size of this file differs.
     let longer = here.path().join("from/sub/6");
     let time = fs::metadata(&longer).unwrap().modified().unwrap();
     fs::write(&longer, "content 6 and more").unwrap();
@@ -313,8 +313,8 @@ fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn(
     (output, took)
 }
 
-/// Asserts that one of at most 20 interrupted runs ends within a second. A busy machine can delay
-/// single runs, but a fixed delay of at least a second affects every run.
+/// Asserts that one of at most 20 interrupted runs ends within a second. A busy machine can delay individual
+/// runs, but a fixed delay of at least a second affects every run.
 fn assert_ends_promptly(run: impl Fn() -> Duration) {
     let runs: Vec<Duration> =
         (0..20).map(|_| run()).take_while(|took| *took >= Duration::from_secs(1)).collect();

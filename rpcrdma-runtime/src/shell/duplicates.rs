@@ -15,10 +15,10 @@ use crate::proto::rpc::duplicates::{
 use crate::wire::rpc::{CallHeader, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::{Message, Placed, Received};
 
-/// The sender of a running call's end to a waiting duplicate, or `None` for the first caller.
+/// Tells a waiting duplicate how to continue after the running call. `None` for the first caller.
 type Waiter = Option<oneshot::Sender<DuplicateEnd>>;
 
-/// How a duplicate of a running call ends.
+/// How a waiting duplicate continues after the running call has ended.
 pub(super) enum DuplicateEnd {
     /// The duplicate gets the reply of the call, if any.
     Reply(Option<RpcReply>),
@@ -29,7 +29,7 @@ pub(super) enum DuplicateEnd {
 pub(super) enum Lookup {
     /// The call is new and must run. After the call, pass the ticket to [`DuplicateCache::finish`].
     New(Ticket),
-    /// The call is already running. The receiver gets its end.
+    /// The call is already running. The receiver waits for its end.
     Running(oneshot::Receiver<DuplicateEnd>),
     /// The call has already run, and this is its cached reply.
     Answered(RpcReply),

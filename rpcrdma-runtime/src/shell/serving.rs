@@ -237,7 +237,7 @@ impl CallExecutor {
         timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
         let used = extensions.get::<ConnectionUsed>().is_some_and(ConnectionUsed::get);
-        // Also if the call failed, usually because its connection was lost.
+        // Failed calls are included: they usually fail because their connection is lost.
         if used {
             tracked.end_unshared();
         } else {

@@ -30,7 +30,7 @@ macro_rules! byte_access {
     };
 }
 
-/// Compares values by their bytes, for types that also have other fields.
+/// Compares and hashes values by their bytes, because equal bytes can be stored differently.
 macro_rules! byte_order {
     ([$($generics:tt)*] $type:ty) => {
         impl<$($generics)*> PartialEq for $type {

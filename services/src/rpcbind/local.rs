@@ -23,8 +23,8 @@ use super::MAX_REPLY;
 /// A connection over a local socket, with the record marking of TCP. The connection runs one call at a time.
 #[derive(Debug)]
 pub(super) struct Local {
-    /// `None` after a failed or cancelled exchange or a reply with another XID, because further replies or a
-    /// partial record may remain. The next call reconnects.
+    /// `None` after a call that did not receive exactly its reply, because a partial record or further
+    /// replies may remain. The next call reconnects.
     socket: Mutex<Option<UnixStream>>,
     path: PathBuf,
     next_xid: AtomicU32,
@@ -63,7 +63,7 @@ impl Local {
     }
 }
 
-/// Returns the next record, and the bytes that were received after it.
+/// Sends a call. Returns the next record, and the bytes that were received after it.
 async fn transact(socket: &mut UnixStream, call: &[u8]) -> io::Result<(Bytes, BytesMut)> {
     let mark = record_mark(call.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
     socket.write_all(&[&mark, call].concat()).await?;

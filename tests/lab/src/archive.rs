@@ -93,7 +93,7 @@ impl Archive {
         if missing.is_empty() { Ok(()) } else { Err(format!("the archive lacks {}", missing.join(", "))) }
     }
 
-    /// Checks that downloads work, with a small package. Removes `folder`.
+    /// Checks that a small package can be downloaded. Removes `folder`.
     pub(super) fn try_out(&self, folder: &Path) -> Result<(), String> {
         self.download(&[SMALL.to_owned()], folder)?;
         remove(folder)

@@ -28,7 +28,8 @@ pub(super) struct Bound<'b> {
 struct Item<'b> {
     written: &'b Placed<String>,
     of: TypeId,
-    /// The index of the field, or in a union, of each arm with its name, in ascending order.
+    /// The index of the field. In a union, the indices of all arms with its name, in ascending order, or only
+    /// of the eligible arms if any of them is eligible.
     fields: Vec<usize>,
     /// The index of the largest of these fields, whose size is `size`.
     largest: usize,

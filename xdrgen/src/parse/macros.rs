@@ -1,5 +1,5 @@
-//! Macros with parameters, macros whose body is neither a value nor a type: `#define HDR int h;`, and macros
-//! in place of keywords: `#define long hyper`.
+//! Macros with parameters, macros whose body is neither a value nor a type (`#define HDR int h;`), and macros
+//! that replace keywords (`#define long hyper`).
 //!
 //! A use is replaced by the tokens of the macro's body. These tokens have the position of the use, so that
 //! findings point to the use. The expansions in a document process at most [`MAX_WORK`] tokens, and macros

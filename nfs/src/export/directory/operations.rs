@@ -330,9 +330,9 @@ impl Export for DirectoryExport {
 }
 
 impl DirectoryExport {
-    /// Writes a file's data to stable storage. The system reports a failure only once, but the failure can
-    /// affect unstable data of several clients. The new write verifier makes all clients write their data
-    /// again.
+    /// Writes a file's data to stable storage. If this fails, changes the write verifier, so that all clients
+    /// write their unstable data again: the system reports a failure only once, but the failure can affect
+    /// several clients.
     fn sync(&self, key: Key, open: impl AsFd) -> Result<(), NfsError> {
         self.syncs.sync(key, || {
             fsync(&open).map_err(|error| {

@@ -1,6 +1,6 @@
 //! Calls that the system can complete from memory: lookups in its caches, reads of cached pages, and writes
-//! to a file system in memory. If a lookup or a read would block, the system fails it (openat2 with
-//! RESOLVE_CACHED, preadv2 with RWF_NOWAIT).
+//! to a file system in memory. A lookup or a read that would block fails (openat2 with RESOLVE_CACHED,
+//! preadv2 with RWF_NOWAIT).
 //!
 //! These calls still block in rare cases: the first read of an access control list, an access time written
 //! to a journal, and swapped-out pages of a file system in memory. A write may wait briefly for the file's

@@ -49,7 +49,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
         self.evict(now);
     }
 
-    /// Returns the calls to reject on a new connection of this owner, until [`FatalCalls::expiry`]. Other
+    /// Returns the calls to reject on a connection of this owner until [`FatalCalls::expiry`]. Other
     /// connections do not reject them. [`FatalCalls::restore`] restores the calls that the connection did not
     /// reject.
     pub fn take(&mut self, owner: &K, now: Duration) -> BTreeSet<u32> {

@@ -60,7 +60,7 @@ impl Link {
     /// Stores the limits that the caller announces, with an inline size of at most 262,144 bytes. They apply
     /// to later replies on this connection until the caller announces new limits.
     pub fn announce(&self, caller: PeerLimits) {
-        // The maximum is below the inline size in `u64::MAX`.
+        // Differs from `u64::MAX`, which means that nothing was announced.
         let both = u64::from(caller.inline.min(MAX_INLINE)) << 32 | u64::from(caller.reads);
         self.0.announced.store(both, Ordering::Relaxed);
     }

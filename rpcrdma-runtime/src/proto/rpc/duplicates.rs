@@ -30,8 +30,9 @@ use crate::xdr::{Item, Message};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). At the limit, a new call evicts
-    /// the least recently used reply of the owner with the largest share. If this is the call's own owner and
-    /// it has no cached reply, the call is not cached.
+    /// the least recently used reply of the owner with the most entries, among the owners with cached
+    /// replies. If the call would give its own owner even more entries, it evicts a reply of that owner. If
+    /// that owner has no cached reply, the call is not cached.
     pub max_entries: usize,
     /// Maximum total size of the running calls in bytes (default 64 MiB). A cached call runs to completion
     /// even if its connection is lost. Calls that exceed the limit are not cached and end with their

@@ -72,8 +72,8 @@ impl CallContext {
     ///
     /// A handler that calls this method may change the state of its connection. The server's
     /// duplicate-request cache therefore does not keep the reply, and the call runs again if the client
-    /// retransmits it on the next connection. A retransmission that arrives while the call runs waits for its
-    /// end, and then runs.
+    /// retransmits it on the next connection. A retransmission that arrives while the call is running waits
+    /// until the call ends, and then runs.
     #[must_use]
     pub fn backward(&self) -> Option<BackwardClient> {
         if let Some(used) = self.extensions.get::<ConnectionUsed>() {

@@ -184,8 +184,8 @@ pub(in crate::shell) struct WaitingMemory {
 }
 
 impl WaitingMemory {
-    /// Sets the size. If the size grows and exceeds both the owner's limit ([`WAITING`]) and the limit for
-    /// all owners ([`FREE`]), returns false, and the connection must be closed.
+    /// Sets the size. Returns false if the size grows and both limits are exceeded: [`WAITING`] for the owner
+    /// and the budget divided by [`FREE`] for all owners. The connection must then be closed.
     pub(in crate::shell) fn set(&mut self, bytes: u64) -> bool {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let counters = [&self.account.waiting, &self.account.budget.0.waiting];
