@@ -5,12 +5,13 @@ use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
     AtFlags, CWD, DirEntry, FileType, Mode, OFlags, chmod, fstatvfs, fsync, ftruncate, linkat, makedev,
-    mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
+    mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, syncfs, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
 use super::change::{check, check_mode, set_attributes, verifier_times};
 use super::identity::ThreadIdentity;
+use super::try_ops::Storage;
 use super::{DirectoryExport, Key, Located, PATH_MAX, Purpose, Stat, after, at_name};
 use crate::export::{
     Attributes, Before, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime,
@@ -51,12 +52,18 @@ impl Export for DirectoryExport {
         new: &SetAttributes,
         guard: Option<FileTime>,
     ) -> Outcome<()> {
-        self.change(caller, self.locate(file), |located, acting| {
+        let change = |located: &Located, acting: &ThreadIdentity<'_>| {
             if guard.is_some_and(|guard| guard != located.stat.attributes.ctime) {
                 return Err(NfsError::NotSync);
             }
             set_attributes(located, new, acting)
-        })
+        };
+        let located = self.locate(file);
+        if *new == SetAttributes::default() {
+            self.change(caller, located, change)
+        } else {
+            self.change_metadata(caller, located, change)
+        }
     }
 
     fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
@@ -148,7 +155,7 @@ impl Export for DirectoryExport {
     }
 
     fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
-        self.change(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_metadata(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let new = match how {
                 CreateHow::Unchecked(new) | CreateHow::Guarded(new) => settable(new, acting)?,
@@ -173,7 +180,7 @@ impl Export for DirectoryExport {
         name: &[u8],
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_metadata(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let new = SetAttributes { size: None, ..settable(new, acting)? };
             mkdirat(&dir.file, name, Mode::RWXU)?;
@@ -189,7 +196,7 @@ impl Export for DirectoryExport {
         target: &Bytes,
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_metadata(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             if target.len() >= PATH_MAX {
                 return Err(NfsError::NameTooLong);
@@ -212,7 +219,7 @@ impl Export for DirectoryExport {
         (kind, device): (FileKind, (u32, u32)),
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_metadata(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let (kind, number) = match kind {
                 FileKind::Fifo => (FileType::Fifo, 0),
@@ -248,22 +255,27 @@ impl Export for DirectoryExport {
         if self.read_only {
             return Renamed::failed(NfsError::RoFs);
         }
-        let _held = self.locks.two(from_dir.stat.key, to_dir.stat.key);
+        let held = self.locks.two(from_dir.stat.key, to_dir.stat.key);
         let before = [&from_dir, &to_dir]
             .map(|dir| Stat::of(&dir.file).ok().map(|stat| Before::from(&stat.attributes)));
         let moved = |_| self.move_name((&from_dir, from.1), (&to_dir, to.1));
         let result = self.identities.impersonate(caller).and_then(moved);
         let [from_before, to_before] = before;
-        Renamed {
-            result,
-            from: Wcc { before: from_before, after: after(&from_dir) },
-            to: Wcc { before: to_before, after: after(&to_dir) },
-        }
+        let (from, to) = (
+            Wcc { before: from_before, after: after(&from_dir) },
+            Wcc { before: to_before, after: after(&to_dir) },
+        );
+        drop(held);
+        let result = result.and_then(|()| {
+            self.sync_metadata(&to_dir)?;
+            if from_dir.stat.key == to_dir.stat.key { Ok(()) } else { self.sync_metadata(&from_dir) }
+        });
+        Renamed { result, from, to }
     }
 
     fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
         let located = self.locate(file);
-        self.change(caller, self.locate_directory(dir), |dir, _| {
+        self.change_metadata(caller, self.locate_directory(dir), |dir, _| {
             let located = located?;
             names::check_new(name)?;
             if located.stat.is(FileKind::Directory) {
@@ -340,6 +352,22 @@ impl DirectoryExport {
                 error.into()
             })
         })
+    }
+
+    /// Writes a file's attributes, or a directory's names and attributes, to stable storage.
+    pub(super) fn sync_metadata(&self, located: &Located) -> Result<(), NfsError> {
+        if self.storage == Storage::Memory && located.stat.key.dev == self.root.key.dev {
+            return Ok(());
+        }
+        let opened = match located.stat.attributes.kind {
+            FileKind::Regular | FileKind::Directory => located.open(OFlags::RDONLY),
+            // Opening a device or FIFO has side effects.
+            _ => Err(NfsError::Inval),
+        };
+        match opened {
+            Ok(open) => self.sync(located.stat.key, open),
+            Err(_) => Ok(syncfs(&self.top)?),
+        }
     }
 
     /// Looks up `.` or `..`; `..` of the root is the root.
@@ -434,7 +462,9 @@ impl DirectoryExport {
                 if let Some(size) = new.size {
                     // Like open(2), truncates the file only if the caller may write to it.
                     i64::try_from(size).map_err(|_| NfsError::FBig)?;
-                    ftruncate(located.open(OFlags::WRONLY)?, size)?;
+                    let open = located.open(OFlags::WRONLY)?;
+                    ftruncate(&open, size)?;
+                    self.sync(located.stat.key, &open)?;
                 }
                 let stat = Stat::of(&located.file)?;
                 Ok(self.record(&dir.stat, name, stat))
@@ -450,7 +480,7 @@ impl DirectoryExport {
     }
 
     fn unlink(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], flags: AtFlags) -> Outcome<()> {
-        self.change(caller, self.locate_directory(dir), |dir, _| {
+        self.change_metadata(caller, self.locate_directory(dir), |dir, _| {
             names::check_old(name)?;
             let stat = Stat::of_name(&dir.file, name)?;
             self.must_be_served(&stat)?;
@@ -550,6 +580,63 @@ mod tests {
         assert_ne!(before, after);
         export.commit(&caller, &file, 0, 0).result.unwrap();
         assert_eq!(export.write_verifier(), after);
+    }
+
+    /// While an fsync of a directory or file runs, a change waits for the next one (RFC 1813 section 4.7).
+    #[test]
+    fn changes_of_names_and_attributes_end_after_an_fsync() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["linked", "moved", "old", "set"] {
+            std::fs::write(dir.path().join(name), "content").unwrap();
+        }
+        std::fs::create_dir(dir.path().join("below")).unwrap();
+        std::fs::create_dir(dir.path().join("empty")).unwrap();
+        // Changes in memory need no fsync, and the temporary directory may be in memory.
+        let opened = DirectoryExport::open(dir.path()).unwrap();
+        let export = DirectoryExport { storage: Storage::Cached, ..opened };
+        let (caller, root, none) = (NfsCaller::ROOT, export.root(), SetAttributes::default());
+        let find = |name: &[u8]| export.lookup(&caller, &root, name).unwrap().handle;
+        let (set, linked, below) = (find(b"set"), find(b"linked"), find(b"below"));
+        let mode = SetAttributes { mode: Some(0o600), ..none.clone() };
+        let how = CreateHow::Guarded(none.clone());
+        let fifo = (FileKind::Fifo, (0, 0));
+        let changes: [&(dyn Fn() -> Result<(), NfsError> + Sync); 9] = [
+            &|| export.set_attributes(&caller, &set, &mode, None).result,
+            &|| export.create(&caller, &root, b"created", &how).result.map(drop),
+            &|| export.mkdir(&caller, &root, b"directory", &none).result.map(drop),
+            &|| export.symlink(&caller, &root, b"link", &Bytes::from_static(b"set"), &none).result.map(drop),
+            &|| export.mknod(&caller, &root, b"fifo", fifo, &none).result.map(drop),
+            &|| export.remove(&caller, &root, b"old").result,
+            &|| export.rmdir(&caller, &root, b"empty").result,
+            &|| export.link(&caller, &linked, &root, b"second").result,
+            &|| export.rename(&caller, (&root, b"moved"), (&below, b"moved")).result,
+        ];
+        let (start_sender, started) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let (senders, syncing): (Vec<_>, Vec<_>) = [&set, &root, &below]
+                .map(|file| {
+                    let key = export.identity(file).unwrap().0;
+                    let (release, held) = mpsc::channel::<()>();
+                    let (syncs, started) = (&export.syncs, start_sender.clone());
+                    let slow = move || {
+                        started.send(()).unwrap();
+                        let _ = held.recv();
+                        Ok(())
+                    };
+                    (release, scope.spawn(move || syncs.sync(key, slow)))
+                })
+                .into_iter()
+                .unzip();
+            syncing.iter().for_each(|_| started.recv().unwrap());
+            let changing = changes.map(|change| scope.spawn(change));
+            // All changes have time to end if they do not wait.
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            let early: Vec<_> = changing.iter().map(|changing| changing.is_finished()).collect();
+            drop(senders);
+            assert_eq!(early, [false; 9]);
+            changing.into_iter().for_each(|changing| changing.join().unwrap().unwrap());
+            syncing.into_iter().for_each(|syncing| syncing.join().unwrap().unwrap());
+        });
     }
 
     /// While an fsync of the file runs, a stable write waits for the next fsync.
