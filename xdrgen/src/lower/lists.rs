@@ -47,10 +47,7 @@ fn add_element(module: &mut Module, node: TypeId, naming: &mut Naming<'_>) -> Op
     let mut element = module.get(node)?.clone();
     let Body::Struct(fields) = &mut element.body else { return None };
     fields.pop();
-    element
-        .docs
-        .comments
-        .push(format!("An element of a list of `{}`, without the link to the next element.", element.name));
+    element.docs.comments.push("An element of a list, without the link to the next element.".to_owned());
     element.name.push_str("_element");
     element.ident = naming.of_added(&element.name);
     module.types.push(element);
