@@ -5,22 +5,26 @@
 //! text, and nothing parses the text. `DIAGNOSTICS.md` has a page for each code.
 
 /// Defines the kinds of one subject. Each code has a page in `DIAGNOSTICS.md`: title, meaning, an example,
-/// and the corrected example. The comment on the first kind of a code is the title of the page.
+/// and the corrected example. The comment on the first kind of a code is the title of the page; a test
+/// compares them.
 macro_rules! kinds {
     ($(#[$chapter:meta])* $of:ident $name:ident {$(
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $code:ident $severity:ident $kind:ident $({ $($field:ident: $ty:ty),* })? => $text:expr;
     )*}) => {
         $(#[$chapter])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) enum $name {$(
-            $(#[$doc])*
+            $(#[doc = $doc])*
             $kind $({ $($field: $ty),* })?,
         )*}
 
         impl $name {
             #[cfg(feature = "cli")]
             pub(super) const CODES: &[&str] = &[$(stringify!($code)),*];
+
+            #[cfg(all(test, feature = "cli"))]
+            pub(super) const COMMENTS: &[(&str, &str)] = &[$((stringify!($code), concat!($($doc),*))),*];
 
             pub(super) fn code(&self) -> &'static str {
                 match self {
@@ -140,6 +144,9 @@ macro_rules! subjects {
 
         #[cfg(feature = "cli")]
         const CODES: &[&[&str]] = &[$($kind::CODES),*];
+
+        #[cfg(all(test, feature = "cli"))]
+        const COMMENTS: &[&[(&str, &str)]] = &[$($kind::COMMENTS),*];
 
         impl Kind {
             fn code(&self) -> &'static str {

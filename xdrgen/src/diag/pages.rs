@@ -41,3 +41,19 @@ fn before_heading(text: &str) -> &str {
     let end = ["\n## X", "\n# X"].into_iter().filter_map(|heading| text.find(heading)).min();
     text.get(..end.unwrap_or(text.len())).unwrap_or("").trim_end()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::COMMENTS;
+    use super::{codes, page};
+
+    #[test]
+    fn the_comment_on_the_first_kind_of_a_code_is_the_title_of_its_page() {
+        let comments = COMMENTS.concat();
+        for code in codes() {
+            let page = page(code).expect("a page");
+            let comment = comments.iter().find(|(of, _)| *of == code).map(|(_, comment)| *comment);
+            assert_eq!(page.lines().next(), comment.map(|title| format!("## {code}:{title}")).as_deref());
+        }
+    }
+}
