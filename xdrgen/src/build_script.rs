@@ -9,7 +9,7 @@ use crate::include;
 use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
-use crate::source::{Source, Sources};
+use crate::source::{Refused, Source, Sources};
 
 /// Compiles documents in a build script: writes `OUT_DIR/NAME.rs`, for `include!`.
 ///
@@ -113,7 +113,8 @@ impl Build {
     /// Adds a document: RFC text or a `.x` file. The files that a document includes (`#include "sibling.x"`,
     /// relative to the document) are also documents. All documents are compiled together into one file,
     /// which is named after the first document by default. If there are several documents, each becomes a
-    /// module named after its file. Cargo reruns the script if one of the files changes.
+    /// module named after its file. Cargo reruns the script if one of the files changes, and on each build
+    /// while an included file is missing.
     pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
         self.documents.push(path.into());
         self
@@ -251,8 +252,14 @@ impl Build {
 
 #[allow(clippy::print_stdout, reason = "cargo reads the standard output of a build script")]
 fn print_directives(generated: &Generated, sources: &Sources) {
-    for (_, source) in sources.iter() {
-        println!("cargo::rerun-if-changed={}", source.name().display());
+    let missing = sources.includes().iter().filter_map(|include| match &include.file {
+        Err(Refused::Missing(path)) => Some(path.as_path()),
+        _ => None,
+    });
+    let paths = sources.iter().map(|(_, source)| source.name()).chain(missing).map(shown);
+    // After a line ending in a path, cargo would read another directive.
+    for path in paths.filter(|path| !path.contains('\n')) {
+        println!("cargo::rerun-if-changed={path}");
     }
     for found in generated.diagnostics.iter().filter(|found| found.severity == Severity::Warning) {
         let place = sources.get(found.span.source).map(|source| {

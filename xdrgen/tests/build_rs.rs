@@ -487,6 +487,15 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/more.x:2:18") && output.contains("`leaf`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
+    // So is a new file with the name of a missing included file.
+    scratch.write("specs/more.x", &format!("#include \"bush.x\"\n{MORE}"));
+    let (success, output) = scratch.cargo(&["build", "--quiet"]);
+    assert!(success, "{output}");
+    scratch.write("specs/bush.x", "struct bush { leaf one; };\n");
+    let (success, output) = scratch.cargo(&["build", "--quiet"]);
+    assert!(!success && output.contains("specs/bush.x:1:15") && output.contains("`leaf`"), "{output}");
+    scratch.write("specs/more.x", MORE);
+
     // The type of a version shows whether the version has a binding. Without a binding, the call of
     // `over_rdma` does not compile.
     scratch.write("src/lib.rs", &format!("{}{BOUND}", LIB.trim_start()));
