@@ -217,6 +217,17 @@ fn definitions_may_share_a_line() {
 }
 
 #[test]
+fn definitions_beyond_the_limit_of_a_shared_line_are_reported() {
+    let line: String = (0..1000).map(|at| format!("const A{at} = {at}; ")).collect();
+    let text = format!("1. A\n\n   {line}\n\n   const LAST = 1;\n");
+    let extract = extracted("rfc.txt", &text);
+    let [found] = &extract.diagnostics[..] else { panic!("{:?}", extract.diagnostics) };
+    assert_eq!((found.code(), found.is_error()), ("X003", true));
+    let kept = parsed(&extract).definitions.len() - 1;
+    assert!(text[found.span.start as usize..].starts_with(&format!("const A{kept} = ")), "{kept}");
+}
+
+#[test]
 fn spans_point_into_the_document() {
     let text = "1. A\n\n   BOUND  7\n\n      typedef opaque a<BOUND>;\n\n         struct b {\n           a c;\n         };\n";
     let extract = extracted("rfc.txt", text);

@@ -25,6 +25,11 @@ kinds! {
     X003 Error UnmarkedLine => text("missing `///` before a line inside a body")
         .label("prose, since the lines around it are marked with `///`")
         .help("write `///` before the line, or move the line out of the body");
+    /// Definitions on one line of a document without marks.
+    X003 Error SharedLine { mib: usize } =>
+        text(format!("definitions that share lines exceed {mib} MiB of repeated parsing"))
+        .label("this definition and the rest of its line are omitted")
+        .help("begin each definition on its own line, or mark the lines of XDR with `///`");
     /// an included file cannot be read
     X004 Error NotIncluded { name: String, why: Refused, lacking: Excerpt<Span> } => {
         let mut text = text(match name.as_str() {

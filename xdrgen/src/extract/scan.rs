@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::lines::{Line, Section, heading};
 use super::{Builder, Extract, Form, Recognizer, Region};
-use crate::diag::{Diagnostic, Note, SyntaxKind};
+use crate::diag::{Diagnostic, DocumentKind, Note, SyntaxKind};
 use crate::keywords::{begins_definition, misspelt_keyword, open_comment};
 use crate::source::{SourceId, Span, narrow};
 
@@ -191,8 +191,8 @@ impl<'a> Scan<'a> {
         let limit = self.limit(line);
         let mut builder = Builder::new(self.id, self.document);
         copy(&mut builder, self.lines, &Found { first: line, next: limit, start, end: usize::MAX, indent });
-        if inside > 0 {
-            self.again = self.again.checked_sub(builder.text.len())?;
+        if inside > 0 && !self.may_parse_again(builder.text.len(), text, start) {
+            return None;
         }
         match (self.recognizer)(&builder.text, &builder.map, self.published) {
             Region::Definition { end, key, sizes, constants, found } => {
@@ -224,6 +224,20 @@ impl<'a> Scan<'a> {
                 None
             }
         }
+    }
+
+    /// Returns true and counts `length` bytes if the limit permits parsing them again. Otherwise, reports the
+    /// definition at the start of `text`, whose offset in the document is `start`.
+    fn may_parse_again(&mut self, length: usize, text: &str, start: usize) -> bool {
+        if let Some(left) = self.again.checked_sub(length) {
+            self.again = left;
+            return true;
+        }
+        let keyword = text.split_ascii_whitespace().next().unwrap_or("");
+        let span = Span { source: self.id, start: narrow(start), end: narrow(start + keyword.len()) };
+        let found = DocumentKind::SharedLine { mib: MAX_AGAIN >> 20 }.at(span);
+        self.diagnostics.push(found.weakened_if(self.published).with_omitted("", true));
+        false
     }
 
     /// Reports a definition whose first word is a misspelled keyword, and returns the line after the
