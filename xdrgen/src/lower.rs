@@ -265,7 +265,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             procedures.iter().map(|one| &one.name).chain(&omitted).map(String::as_str).collect();
         let prefix = self.naming.names.prefix(&all).to_owned();
         let mut idents = self.naming.for_procedures();
-        let mut methods = Taken::default();
+        let mut methods = naming::for_methods();
         let procedures = procedures.into_iter().map(|procedure| {
             let hir::Procedure { name, number, arguments, parameter, result, item, whole, docs } = procedure;
             let short = name.strip_prefix(&prefix).unwrap_or(&name);

@@ -92,6 +92,7 @@ program proc {
    version program {
       void args(void) = 0; Vec value(Box, Xdr) = 1; i32 context(u8) = 2; void u32(string) = 3; void reply(String *) = 4;
       void answer(flag) = 5; void Program(void) = 6; void program_(void) = 7; Default Procedure(Default) = 8;
+      i32 INTO(void) = 9; void try_into(i32) = 10;
    } = 1;
    version core { void std(void) = 1; } = 2;
    version args { void alloc(void) = 1; } = 3;

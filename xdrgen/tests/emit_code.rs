@@ -289,6 +289,15 @@ fn a_version_is_a_module() {
 }
 
 #[test]
+fn a_method_is_distinct_from_the_methods_of_all_types() {
+    let text = "program P { version V { int INTO(void) = 1; void try_into(int) = 2; } = 1; } = 100;\n";
+    emits(
+        text,
+        &["pub fn into_(&self)", "|()| self.0.into_(context)", "|args| self.0.try_into_(context, args)"],
+    );
+}
+
+#[test]
 fn a_server_answers_declared_and_undeclared_procedure_0() {
     let null = "0 => answer(args, reply, |()| ::core::future::ready(Ok(()))).await,";
     let text = "struct s { opaque x<>; };\nprogram P { version V1 { int GET(s) = 1; } = 1; } = 100;\n";

@@ -43,6 +43,10 @@ const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 /// Types that the procedures' module uses without a path. A procedure cannot have these names.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
+/// Methods that all types have from traits of Rust's prelude. They take `self` by value, so that a call
+/// selects them before a method with `&self`. A procedure's method cannot have these names.
+const OF_ALL_TYPES: &[&str] = &["into", "try_into"];
+
 /// Parameters of methods. An argument cannot have these names.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
@@ -159,6 +163,10 @@ impl<'f> Naming<'f> {
     pub(super) fn for_procedures(&self) -> Taken {
         reserved(self.names).and(IN_PROCEDURES)
     }
+}
+
+pub(super) fn for_methods() -> Taken {
+    Taken::with(OF_ALL_TYPES)
 }
 
 fn reserved(names: Names) -> Taken {
