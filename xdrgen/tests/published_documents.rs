@@ -166,6 +166,17 @@ fn existing_members_are_not_additions() {
 }
 
 #[test]
+fn an_added_arm_may_add_labels_to_an_existing_arm() {
+    let more = "/* to be added to enum colour */\n/*\n BLUE = 3\n*/\n/* to be added to paint */\n/*\ncase RED:\n\
+                case BLUE: shade red;\n*/\n";
+    let sources = sources(&[published(BASE), published(more)]);
+    let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
+    assert!(found.is_empty(), "{}", render(&found, &sources, false));
+    let ir::Body::Union(union) = &module.types[2].body else { panic!("{module:?}") };
+    assert_eq!(union.arms.iter().map(|arm| arm.labels.len()).collect::<Vec<_>>(), [2, 0]);
+}
+
+#[test]
 fn additions_in_unpublished_documents_are_ignored() {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));

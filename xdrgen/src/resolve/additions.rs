@@ -128,18 +128,27 @@ fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnos
     base.arms.iter().for_each(|arm| labels.extend(entries(arm)));
     let mut added = Vec::new();
     for mut arm in more.arms {
-        let new = entries(&arm);
-        let known = new.iter().find_map(|(label, (span, declared))| {
-            labels.get(label).map(|(first, other)| (label, *span, *first, declared == other))
+        let written = entries(&arm);
+        let conflict = written.iter().find_map(|(label, (span, declared))| {
+            let (first, other) = labels.get(label)?;
+            (declared != other).then_some((label, *span, *first))
         });
-        match known {
-            Some((_, _, _, true)) => {}
-            Some((label, span, first, false)) => {
-                found.push(MeaningKind::AddedArm { label: label.clone(), first }.at(span));
-            }
+        if let Some((label, span, first)) = conflict {
+            found.push(MeaningKind::AddedArm { label: label.clone(), first }.at(span));
+            continue;
+        }
+        // An arm that repeats a label of an existing arm adds its other labels to that arm.
+        let repeated = written.iter().map(|(label, _)| label).find(|label| labels.contains_key(*label));
+        let has = |one: &&mut CaseSpec, repeated: &String| {
+            one.labels.iter().any(|label| text::value(label) == repeated.as_str())
+        };
+        arm.labels.retain(|label| !labels.contains_key(&*text::value(label)));
+        let new = entries(&arm);
+        added.extend(new.iter().map(|(label, _)| label.clone()));
+        labels.extend(new);
+        match repeated.and_then(|repeated| base.arms.iter_mut().find(|one| has(one, repeated))) {
+            Some(extended) => extended.labels.append(&mut arm.labels),
             None => {
-                added.extend(new.iter().map(|(label, _)| label.clone()));
-                labels.extend(new);
                 arm.declaration.docs.push(format!("Added by {by}."));
                 base.arms.push(arm);
             }
