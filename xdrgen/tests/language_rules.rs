@@ -383,6 +383,20 @@ fn numbers_and_names_of_programs() {
     finds("program P { version V { void A(void) = -1; } = 1; } = 1;\n", &["X234 1:40"], &[]);
 }
 
+#[test]
+fn the_number_of_a_version_is_a_constant_if_it_is_unique() {
+    let programs = |second: u8| {
+        format!(
+            "program P {{ version V {{ void A(void) = 1; }} = 1; }} = 1;\n\
+             program Q {{ version V {{ void A(void) = 1; }} = {second}; }} = 2;\n"
+        )
+    };
+    finds(&programs(3), &[], &[]);
+    let used = "const LATEST = V;\nconst AGAIN = V;\n";
+    finds(&(programs(3) + used), &["X201 3:16"], &["`V` has two different numbers", "the second"]);
+    finds(&(programs(1) + used), &[], &[]);
+}
+
 // ---- names in Rust
 
 #[test]

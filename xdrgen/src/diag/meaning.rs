@@ -36,6 +36,13 @@ kinds! {
             give it another name";
         Text { message, ..text }.help(help)
     };
+    /// A use of a name with different numbers in programs.
+    X201 Error TwoNumbers { name: String, first: Span, second: Span } =>
+        text(format!("`{name}` has two different numbers"))
+        .label("used here")
+        .and(*first, "the first")
+        .and(*second, "the second")
+        .help("write the number, or rename one of the versions or procedures");
     /// no constant has this name
     X202 Error NoValue { name: Unresolved } => unresolved(name);
     /// a constant depends on itself

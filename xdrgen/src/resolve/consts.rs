@@ -71,6 +71,12 @@ impl Consts {
                 }
                 continue;
             };
+            if let Some(second) = scope.second_number(name)
+                && self.reported.insert(name.to_owned())
+            {
+                let name = name.to_owned();
+                found.push(MeaningKind::TwoNumbers { name, first: named.span, second }.at(span));
+            }
             if !visited.insert(name) {
                 break self.cycle(name, span, named, found, &path);
             }

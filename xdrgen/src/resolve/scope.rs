@@ -40,6 +40,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) definitions: Vec<&'a Definition>,
     types: HashMap<&'a str, &'a Definition>,
     values: HashMap<&'a str, Named<'a>>,
+    /// The second definitions of versions or procedures with one name and different numbers.
+    second_numbers: HashMap<&'a str, Span>,
     /// The programs. Their names also denote their numbers, which are in `values`.
     programs: HashMap<&'a str, &'a Definition>,
     /// The names of unparsable definitions, which are never corrected to similar names.
@@ -302,11 +304,13 @@ impl<'a> Scope<'a> {
     /// 12.3 includes only the names of programs in the name space of constants.
     fn define_numbers(&mut self, program: &'a ProgramDef) {
         let mut define = |name: &'a Identifier, number: &'a Value| {
-            self.values.entry(&name.name).or_insert(Named {
-                span: name.span,
-                source: ValueSource::Const(number),
-                of_program: true,
-            });
+            let named = Named { span: name.span, source: ValueSource::Const(number), of_program: true };
+            let first = self.values.entry(&name.name).or_insert(named);
+            if let Named { source: ValueSource::Const(first), of_program: true, .. } = *first
+                && !same_value(first, number)
+            {
+                self.second_numbers.entry(&name.name).or_insert(name.span);
+            }
         };
         define(&program.name, &program.number);
         for version in &program.versions {
@@ -339,6 +343,11 @@ impl<'a> Scope<'a> {
 
     pub(crate) fn value_named(&self, name: &str) -> Option<Named<'a>> {
         self.values.get(name).copied()
+    }
+
+    /// Returns the second definition of a name that has two numbers in programs.
+    pub(crate) fn second_number(&self, name: &str) -> Option<Span> {
+        self.second_numbers.get(name).copied()
     }
 
     pub(crate) fn type_names(&self) -> impl Iterator<Item = &'a str> {
