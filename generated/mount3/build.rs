@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x2b49de3ad1c887b5),
+    ("src/lib.rs", 0xbfca64eafe9add1e),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x7ef4e6f832d98cff),
+    ("src/lib.rs", 0x174fd3d3f339ab4b),
 ];
 
 fn main() {

@@ -247,6 +247,19 @@ fn an_undefined_macro_may_be_defined_again() {
 }
 
 #[test]
+fn a_macro_for_a_type_has_its_meaning_at_the_position_of_the_use() {
+    finds("#define T int\nstruct a { T x; };\n#undef T\nstruct b { T x; };\n", &["X200 4:12"], &[]);
+    let text = "#define T int\n#define U unsigned int\nstruct a { T x; U y; };\n#undef T\n#define T hyper\n\
+                #define U float\nstruct b { T x; U y; };\n";
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", text));
+    let files = rpcrdma_xdrgen::generate(&sources, &Options::module("out")).files;
+    for part in ["pub x: i32", "pub y: u32", "pub x: i64", "pub y: f32"] {
+        assert!(files[0].1.contains(part), "no `{part}` in\n{}", files[0].1);
+    }
+}
+
+#[test]
 fn a_macro_may_replace_a_keyword() {
     let text = "#define long hyper\n#define int foo\n#define unsigned unsigned hyper\ntypedef float foo;\n\
                 struct a { long x; int y; unsigned z; };\n#undef long\nstruct b { long w; };\n";

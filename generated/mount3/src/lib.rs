@@ -250,7 +250,7 @@ pub struct Mountbody {
 
 /// `mountbody_element`, section 3.2. DUMP
 ///
-/// An element of a list of \`mountbody\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct mountbody {
@@ -308,7 +308,7 @@ pub struct Groupnode {
 
 /// `groupnode_element`, section 3.4. EXPORT
 ///
-/// An element of a list of \`groupnode\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct groupnode {
@@ -366,7 +366,7 @@ pub struct Exportnode {
 
 /// `exportnode_element`, section 3.4. EXPORT
 ///
-/// An element of a list of \`exportnode\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct exportnode {

@@ -2268,7 +2268,7 @@ pub struct Entry3 {
 
 /// `entry3_element`, section 3.16. READDIR
 ///
-/// An element of a list of \`entry3\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct entry3 {
@@ -2427,7 +2427,7 @@ pub struct Entryplus3 {
 
 /// `entryplus3_element`, section 3.17. READDIRPLUS
 ///
-/// An element of a list of \`entryplus3\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct entryplus3 {

@@ -142,7 +142,7 @@ pub struct Pmaplist {
 
 /// `pmaplist_element`, section 2.1. Mappings
 ///
-/// An element of a list of \`pmaplist\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct pmaplist {
@@ -592,7 +592,7 @@ pub struct RpList {
 
 /// `rp__list_element`, section 3.1. Registrations
 ///
-/// An element of a list of \`rp__list\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct rp__list {
@@ -764,7 +764,7 @@ pub struct RpcbEntryList {
 
 /// `rpcb_entry_list_element`, section 3.3. Addresses of One Service
 ///
-/// An element of a list of \`rpcb_entry_list\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct rpcb_entry_list {
@@ -899,7 +899,7 @@ pub struct RpcbsAddrlist {
 
 /// `rpcbs_addrlist_element`, section 3.4. Statistics
 ///
-/// An element of a list of \`rpcbs_addrlist\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct rpcbs_addrlist {
@@ -968,7 +968,7 @@ pub struct RpcbsRmtcalllist {
 
 /// `rpcbs_rmtcalllist_element`, section 3.4. Statistics
 ///
-/// An element of a list of \`rpcbs_rmtcalllist\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct rpcbs_rmtcalllist {

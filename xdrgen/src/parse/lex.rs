@@ -11,6 +11,7 @@ use super::token::{Comment, Kind, Lexed, Token, comment, line_length, one_token}
 use super::undefs::Undefs;
 use crate::diag::SyntaxKind;
 use crate::extract::{Map, Places};
+use crate::hash::HashSet;
 use crate::keywords::{begins_definition, definition_keyword};
 use crate::source::{Span, narrow};
 
@@ -21,6 +22,22 @@ const BYTES_OF_A_TOKEN: usize = 5;
 /// Splits an extracted text into tokens. `conditions` evaluates `#if` and `#ifdef`, and `pasted` stores
 /// the tokens that `##` creates.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
+    let macros = Macros::new(pasted, HashSet::default());
+    let (lexed, changing) = lex_with(text, map, conditions.clone(), macros);
+    if changing.is_empty() {
+        return lexed;
+    }
+    // An `#undef` or a second `#define` was found after uses of the macro: the second run expands them.
+    lex_with(text, map, conditions, Macros::new(pasted, changing)).0
+}
+
+/// Splits a text into tokens. Also returns the macros for types whose meaning changes within the text.
+fn lex_with<'a>(
+    text: &'a str,
+    map: &Map,
+    conditions: Conditions,
+    macros: Macros<'a>,
+) -> (Lexed<'a>, HashSet<&'a str>) {
     let mut header = conditions.clone();
     header.define("RPC_HDR", Some(1));
     let mut lexer = Lexer {
@@ -35,17 +52,17 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: 
         open: false,
         unclosed: false,
         undefs: Undefs::default(),
-        macros: Macros::new(pasted),
+        macros,
         out: Lexed { tokens: Vec::with_capacity(text.len() / BYTES_OF_A_TOKEN), ..Lexed::default() },
     };
     while lexer.at < text.len() {
         lexer.step();
     }
-    let Lexer { conditions, undefs, mut out, .. } = lexer;
+    let Lexer { conditions, undefs, macros, mut out, .. } = lexer;
     undefs.replace(&mut out);
     out.unread.extend(conditions.first_open().map(|start| start..narrow(text.len())));
     conditions.finish(map).for_each(|found| out.diagnostics.push(found));
-    out
+    (out, macros.changing)
 }
 
 struct Lexer<'a, 'm> {

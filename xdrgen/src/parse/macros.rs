@@ -1,5 +1,5 @@
-//! Macros with parameters, macros whose body is neither a value nor a type (`#define HDR int h;`), and macros
-//! that replace keywords (`#define long hyper`).
+//! Macros with parameters, macros whose body is neither a value nor a type (`#define HDR int h;`), macros
+//! that replace keywords (`#define long hyper`), and macros for types whose meaning changes within a text.
 //!
 //! A use is replaced by the tokens of the macro's body. These tokens have the position of the use, so that
 //! findings point to the use. The expansions in a document process at most [`MAX_WORK`] tokens, and macros
@@ -10,7 +10,7 @@ use std::cell::{Cell, OnceCell};
 use super::token::{comment, joined_length, one_token};
 use crate::ast::Expansion;
 use crate::diag::{Diagnostic, Fault, Note};
-use crate::hash::HashMap;
+use crate::hash::{HashMap, HashSet};
 use crate::keywords::{is_keyword, word};
 use crate::source::Span;
 
@@ -33,6 +33,10 @@ const MAX_PARAMETERS: usize = 127;
 /// The macros that are defined at the lexer's current position.
 pub(super) struct Macros<'a> {
     known: HashMap<&'a str, Macro<'a>>,
+    /// The bodies of further macros, which may stand for types.
+    types: HashMap<&'a str, Vec<&'a str>>,
+    /// The macros for types that an `#undef` or another `#define` ends.
+    pub(super) changing: HashSet<&'a str>,
     pasted: &'a Pasted,
     work: usize,
 }
@@ -54,8 +58,9 @@ pub(super) struct Expanded<'a> {
 }
 
 impl<'a> Macros<'a> {
-    pub(super) fn new(pasted: &'a Pasted) -> Self {
-        Macros { known: HashMap::default(), pasted, work: 0 }
+    /// Creates an empty set of macros. The macros in `changing` are expanded even if they stand for types.
+    pub(super) fn new(pasted: &'a Pasted, changing: HashSet<&'a str>) -> Self {
+        Macros { known: HashMap::default(), types: HashMap::default(), changing, pasted, work: 0 }
     }
 
     /// Defines a macro with a valid parameter list, or a macro without a list if the body is neither a value
@@ -80,6 +85,35 @@ impl<'a> Macros<'a> {
         if parameters.is_some() || is_keyword(name) || is_text(&body) {
             self.known.insert(name, Macro { parameters, body, place });
         }
+    }
+
+    /// Records a `#define` whose body may be a type. Defines the macro and returns true if its meaning
+    /// changes within the text. Without an `#undef`, a second body is a change only if one of the bodies
+    /// begins with a keyword: two names may be constants, which conflict.
+    pub(super) fn define_type(&mut self, name: &'a str, after: &'a str, place: usize) -> bool {
+        let body: Vec<&str> = Body(after).take(MAX_WORK).collect();
+        if is_text(&body) || !body.iter().all(|token| word(token).is_some()) {
+            return false;
+        }
+        let begins_type = |body: &[&str]| body.first().is_some_and(|first| is_keyword(first));
+        if let Some(other) = self.types.insert(name, body.clone()).filter(|other| *other != body)
+            && (begins_type(&other) || begins_type(&body))
+        {
+            self.changing.insert(name);
+        }
+        let changes = self.changing.contains(name);
+        if changes {
+            self.known.insert(name, Macro { parameters: None, body, place });
+        }
+        changes
+    }
+
+    /// Processes an `#undef`.
+    pub(super) fn end(&mut self, name: &'a str) {
+        if self.types.remove(name).is_some() {
+            self.changing.insert(name);
+        }
+        self.undefine(name);
     }
 
     pub(super) fn undefine(&mut self, name: &str) {

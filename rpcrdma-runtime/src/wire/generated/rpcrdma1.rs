@@ -72,7 +72,7 @@ pub struct XdrReadList {
 
 /// `xdr_read_list_element`, section 3.1. Read Chunks
 ///
-/// An element of a list of \`xdr_read_list\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct xdr_read_list {
@@ -124,7 +124,7 @@ pub struct XdrWriteList {
 
 /// `xdr_write_list_element`, section 3.2. Write Chunks
 ///
-/// An element of a list of \`xdr_write_list\`, without the link to the next element.
+/// An element of a list, without the link to the next element.
 ///
 /// ```text
 /// struct xdr_write_list {

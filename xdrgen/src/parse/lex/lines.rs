@@ -94,7 +94,7 @@ impl<'a> Lexer<'a, '_> {
             _ => {
                 if word == "undef" && self.conditions.active() {
                     self.undefs.end(first_name(argument), &self.out);
-                    self.macros.undefine(first_name(argument));
+                    self.macros.end(first_name(argument));
                 }
                 self.header.directive(word, argument, place.clone());
                 self.conditions.directive(word, argument, place);
@@ -131,8 +131,12 @@ impl<'a> Lexer<'a, '_> {
         let number = written.or_else(|| if gap == 0 && !is_name { None } else { computed() });
         self.conditions.define(name, number);
         self.header.define(name, number);
+        let is_keyword = crate::keywords::is_keyword(name);
+        if number.is_none() && !is_keyword && self.macros.define_type(name, after, offset) {
+            return;
+        }
         let begin = narrow(offset);
-        if name == value || crate::keywords::is_keyword(name) || number.is_none() && !is_name {
+        if name == value || is_keyword || number.is_none() && !is_name {
             self.macros.define(name, after, offset);
             return self.store_directive(line, place);
         }
