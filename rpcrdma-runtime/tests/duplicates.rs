@@ -63,6 +63,10 @@ const GATE: u32 = 4;
 const BACK: u32 = 5;
 /// Like [`BACK`], and waits for the gate.
 const BACK_GATE: u32 = 6;
+/// Like [`BACK_GATE`], and fails with SYSTEM_ERR.
+const BACK_FAIL: u32 = 7;
+/// Like [`BACK_GATE`], and panics.
+const BACK_PANIC: u32 = 8;
 
 #[derive(Clone, Default)]
 struct Counter {
@@ -118,9 +122,14 @@ impl Service for Counter {
                 PANIC => panic!("this handler panics"),
                 BACK => assert!(context.backward().is_some()),
                 GATE => self.gate.0.acquire().await.unwrap().forget(),
-                BACK_GATE => {
+                BACK_GATE | BACK_FAIL | BACK_PANIC => {
                     assert!(context.backward().is_some());
                     self.gate.0.acquire().await.unwrap().forget();
+                    match context.procedure {
+                        BACK_FAIL => return Err(Reject::SystemError),
+                        BACK_PANIC => panic!("this handler panics"),
+                        _ => {}
+                    }
                 }
                 _ => {}
             }
@@ -522,18 +531,17 @@ async fn a_call_that_uses_its_connection_runs_again_on_the_next() {
     fixture.end().await;
 }
 
-/// The first call acts on a connection that is lost while the call runs.
-#[tokio::test]
-async fn a_retransmission_of_a_running_call_that_uses_its_connection_runs() {
-    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+/// Makes a call, loses its connection while the call runs, and returns the reply to a retransmission that
+/// arrived before the call ended.
+async fn retransmit_running(fixture: &Fixture, procedure: u32) -> Result<Res, ReplyError> {
     let mut first = fixture.peer().await;
-    first.submit(1, BACK_GATE, &args(4, 0, 0), 1024);
+    first.submit(1, procedure, &args(4, 0, 0), 1024);
     tokio::select! {
         event = first.event() => panic!("{event:?}"),
         () = fixture.counter.wait_for_runs(1) => drop(first),
     }
     let mut second = fixture.peer().await;
-    second.submit(1, BACK_GATE, &args(4, 0, 0), 1024);
+    second.submit(1, procedure, &args(4, 0, 0), 1024);
     let joined = async {
         while fixture.stats.snapshot().duplicates.joined == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -545,8 +553,26 @@ async fn a_retransmission_of_a_running_call_that_uses_its_connection_runs() {
     }
     assert_eq!(fixture.counter.runs(), 1, "the retransmission waits");
     fixture.counter.gate.0.add_permits(2);
-    assert_eq!(second.reply(1).await.result.unwrap().count, 2);
+    second.reply(1).await.result
+}
+
+/// The first call acts on a connection that is lost while the call runs.
+#[tokio::test]
+async fn a_retransmission_of_a_running_call_that_uses_its_connection_runs() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    assert_eq!(retransmit_running(&fixture, BACK_GATE).await.unwrap().count, 2);
     fixture.end().await;
+}
+
+/// A call that uses its connection usually fails because the connection is lost.
+#[tokio::test]
+async fn a_retransmission_of_a_failed_call_that_used_its_connection_runs() {
+    for procedure in [BACK_FAIL, BACK_PANIC] {
+        let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+        assert_eq!(retransmit_running(&fixture, procedure).await, Err(ReplyError::SystemError));
+        assert_eq!(fixture.counter.runs(), 2, "procedure {procedure}");
+        fixture.end().await;
+    }
 }
 
 #[tokio::test]

@@ -193,7 +193,8 @@ impl CallExecutor {
         let (xid, none) = (call.header.xid, DuplicateCounts::default());
         let (disposition, counts) = match known {
             Lookup::New(ticket) => {
-                let tracked = TrackedCall { cache: cache.clone(), ticket: Some(ticket), xid };
+                let used = ConnectionUsed::default();
+                let tracked = TrackedCall { cache: cache.clone(), ticket: Some(ticket), xid, used };
                 (Disposition::Run(Some(tracked)), DuplicateCounts { tracked: 1, ..none })
             }
             Lookup::Running(answer) => {
@@ -230,19 +231,12 @@ impl CallExecutor {
             timer.end(reply.as_ref());
             return reply;
         };
-        let extensions = origin.extensions.with(ConnectionUsed::default());
-        let origin = Origin { peer: origin.peer, extensions: extensions.clone() };
+        origin.extensions = origin.extensions.with(tracked.used.clone());
         // `Services::run` drops the call, so that its memory is free before the cache entry is completed.
         let reply = services.run(call, origin).await;
         timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
-        let used = extensions.get::<ConnectionUsed>().is_some_and(ConnectionUsed::get);
-        // Failed calls are included: they usually fail because their connection is lost.
-        if used {
-            tracked.end_unshared();
-        } else {
-            tracked.end(success, reply.as_ref());
-        }
+        tracked.end(success, reply.as_ref());
         reply
     }
 
@@ -282,6 +276,7 @@ pub(super) struct TrackedCall {
     cache: DuplicateCache,
     ticket: Option<Ticket>,
     xid: u32,
+    used: ConnectionUsed,
 }
 
 impl TrackedCall {
@@ -289,21 +284,20 @@ impl TrackedCall {
         self.finish(kept, reply);
     }
 
-    fn end_unshared(mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.cache.finish_unshared(ticket);
-        }
-    }
-
+    /// Duplicates of a call that has used its connection run, even if the call has failed: such calls usually
+    /// fail because their connection is lost.
     fn finish(&mut self, kept: bool, reply: Option<&RpcReply>) {
-        if let Some(ticket) = self.ticket.take() {
-            self.cache.finish(ticket, kept, reply);
+        match self.ticket.take() {
+            Some(ticket) if self.used.get() => self.cache.finish_unshared(ticket),
+            Some(ticket) => self.cache.finish(ticket, kept, reply),
+            None => {}
         }
     }
 }
 
 impl Drop for TrackedCall {
-    /// Duplicates get SYSTEM_ERR if the handler panicked, and no reply if the handler was stopped.
+    /// Unless they run, duplicates get SYSTEM_ERR if the handler panicked, and no reply if the handler was
+    /// stopped.
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         let reply = if panicked { RpcReply::reject(self.xid, Reject::SystemError) } else { None };
@@ -313,8 +307,8 @@ impl Drop for TrackedCall {
 
 /// Records whether a call has used its connection. If so, the reply is neither cached nor sent to waiting
 /// duplicates, because a retransmission on another connection must repeat the effect.
-#[derive(Debug, Default)]
-pub(super) struct ConnectionUsed(AtomicBool);
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConnectionUsed(Arc<AtomicBool>);
 
 impl ConnectionUsed {
     pub(super) fn set(&self) {
