@@ -16,10 +16,15 @@ use metrics::{
 use rpcrdma_runtime::program::{Caller, Credential, Program};
 use rpcrdma_runtime::wire::rpc::CallHeader;
 use rpcrdma_runtime::xdr::{Encode, Reducer};
-use rpcrdma_runtime::{Client, Server, TcpOptions, enable_metrics};
+use rpcrdma_runtime::{
+    Client, ClientOptions, MemoryBudget, Server, ServerOptions, Services, TcpOptions, enable_metrics,
+};
 use tokio::time::{sleep, timeout};
 
 use echo::{EchoBlob, EchoServer, EchoSleep, Names, Narrow, blob};
+
+/// The memory budget of the server in bytes.
+const MEMORY: u32 = 32 << 20;
 
 /// The value of a counter or a gauge, or the number of values of a histogram.
 #[derive(Default)]
@@ -115,6 +120,14 @@ async fn send_over_tcp(address: SocketAddr) -> Vec<u8> {
     record::exchange(address, &sink.into_message().stream).await
 }
 
+/// The budget for backward calls of this client is not the server's.
+async fn client_with_backward_programs(server: SocketAddr) -> Client {
+    let mut backward = Services::new();
+    backward.add(EchoServer);
+    let options = ClientOptions { backward, ..ClientOptions::default() };
+    Client::connect_with(server, options).await.unwrap()
+}
+
 /// All metrics are checked in one test, because a process has one recorder.
 #[tokio::test]
 async fn metrics_of_a_client_and_its_server_count_known_traffic() {
@@ -123,7 +136,8 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     drop(Server::bind("127.0.0.1:0").await.unwrap());
     assert!(metrics.0.lock().unwrap().is_empty(), "metrics were recorded before `enable_metrics`");
     enable_metrics();
-    let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
+    let options = ServerOptions { memory: MemoryBudget::new(MEMORY.into()), ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
     let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
     let addresses = server.local_addrs().unwrap();
     let serving = tokio::spawn(server.run(std::future::pending()));
@@ -164,7 +178,9 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     assert_eq!(replies[0], replies[1]);
     let duplicates = metrics.of("rpcrdma_server_duplicates_total kind=");
     assert!(duplicates.contains(&("replayed".to_owned(), 1.0)), "{duplicates:?}");
-    drop(client);
+    let called = client_with_backward_programs(addresses[0]).await;
+    assert_eq!(metrics.of("rpcrdma_server_memory_max_bytes"), named([("", f64::from(MEMORY))]));
+    drop((client, called));
     serving.abort();
     let _ = serving.await;
     let ended = async {

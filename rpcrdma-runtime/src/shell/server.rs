@@ -13,6 +13,7 @@ use tracing::{Instrument, debug, debug_span, info};
 use super::accept::{Listening, stopped};
 use super::address::bind;
 use super::inbound::serve;
+use super::metrics::memory_max;
 use super::rdma::RdmaInbound;
 use super::serving::Serving;
 use super::slots::{Slot, Slots};
@@ -188,6 +189,7 @@ impl Server {
         let Server { listeners, services, stats, peers, options } = self;
         let slots =
             Slots::new(options.max_connections, options.max_connections_per_address, options.idle.is_some());
+        memory_max(options.memory.max());
         let serving = Serving::new(
             services,
             options.duplicates,

@@ -14,7 +14,7 @@ use tracing::debug;
 use super::TcpOptions;
 use super::duplicates::{DuplicateCache, DuplicateEnd, Lookup};
 use super::memory::{CallMemory, MemoryBudget};
-use super::metrics::{self, CallTimer};
+use super::metrics::CallTimer;
 use super::options::{MAX_BACKWARD_CALLS, raised_limit};
 use super::stats::{DuplicateCounts, ServerStats};
 use super::warnings::Warnings;
@@ -68,7 +68,6 @@ impl Serving {
         max_backward_calls: usize,
         stats: ServerStats,
     ) -> Self {
-        metrics::memory_max(memory.max());
         let (executing, fatal, start) = (Mutex::default(), Mutex::default(), Instant::now());
         Serving(Arc::new(Shared {
             services,
