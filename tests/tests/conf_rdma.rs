@@ -16,7 +16,7 @@ use rpcrdma_runtime::proto::rdma::{
     Traffic, TransportError,
 };
 use rpcrdma_runtime::proto::rpc::gss::{GssServer, GssService};
-use rpcrdma_runtime::proto::work::{Action, Completion, Segment};
+use rpcrdma_runtime::proto::work::{Action, Completion, Segment, Token};
 use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, WriteChunk, decode_reply,
@@ -115,10 +115,11 @@ fn responder(client: Option<PeerLimits>) -> Responder {
     responder
 }
 
-fn reads(responder: &mut Responder) -> usize {
-    std::iter::from_fn(|| responder.poll_action())
-        .filter(|action| matches!(action, Action::Read { .. }))
-        .count()
+/// Returns the tokens of the new RDMA Reads.
+fn reads(responder: &mut Responder) -> Vec<Token> {
+    let actions = std::iter::from_fn(|| responder.poll_action());
+    let read = |action: Action| if let Action::Read { token, .. } = action { Some(token) } else { None };
+    actions.filter_map(read).collect()
 }
 
 fn answered_err_chunk(responder: &mut Responder) -> bool {
@@ -139,7 +140,7 @@ fn r302_a_client_without_ird_gets_no_rdma_reads() {
     for (ird, outstanding) in [(1, 1), (2, 2), (3, 3), (100, 3)] {
         let mut limited = responder(Some(PeerLimits { inline: 1024, reads: ird }));
         limited.handle_completion(received(3));
-        assert_eq!(reads(&mut limited), outstanding, "{ird}");
+        assert_eq!(reads(&mut limited).len(), outstanding, "{ird}");
     }
     let mut none = responder(Some(PeerLimits { inline: 1024, reads: 0 }));
     none.handle_completion(received(3));
@@ -149,8 +150,11 @@ fn r302_a_client_without_ird_gets_no_rdma_reads() {
     // The client configures the connection while the server reads the chunks of a call.
     let mut late = responder(Some(PeerLimits { inline: 1024, reads: 1 }));
     late.handle_completion(received(3));
-    assert_eq!(reads(&mut late), 1);
+    let started = reads(&mut late);
+    let [token] = started[..] else { panic!("{started:?}") };
     late.limit(PeerLimits { inline: 1024, reads: 0 });
+    assert!(!answered_err_chunk(&mut late), "the answer lets the client fence memory that is still read");
+    late.handle_completion(Completion::ReadDone { token, data: Bytes::from_static(&[0; 8]) });
     assert!(answered_err_chunk(&mut late));
     assert_eq!(late.in_progress(), 0);
 }

@@ -205,16 +205,12 @@ impl Responder {
 
     /// Applies the limits that the requester announces (RFC 5666 section 6.2): the inline size of replies and
     /// the number of outstanding RDMA Reads. If the requester allows no RDMA Reads, calls that wait for
-    /// an RDMA Read are rejected with ERR_CHUNK.
+    /// an RDMA Read are rejected with ERR_CHUNK, once their outstanding RDMA Reads are done.
     pub fn limit(&mut self, requester: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
         self.reads_limit = self.ord.min(usize::try_from(requester.reads).unwrap_or(usize::MAX));
-        if self.reads_limit == 0 {
-            for (key, _) in core::mem::take(&mut self.read_queue) {
-                self.fail(key, NO_READS, |refusals| &mut refusals.chunks);
-            }
-        }
+        self.reject_unread();
         self.start_reads();
     }
 
@@ -567,6 +563,23 @@ impl Responder {
         }
     }
 
+    /// If the requester allows no RDMA Reads, rejects the calls that wait for one. A call with outstanding
+    /// RDMA Reads stays, because the requester may fence its memory as soon as the call is answered.
+    fn reject_unread(&mut self) {
+        if self.reads_limit > 0 {
+            return;
+        }
+        let mut waiting = mem::take(&mut self.read_queue);
+        waiting.retain(|(key, _)| {
+            let is_read = self.reading.iter().any(|(_, reading, _)| reading == key);
+            if !is_read {
+                self.fail(*key, NO_READS, |refusals| &mut refusals.chunks);
+            }
+            is_read
+        });
+        self.read_queue = waiting;
+    }
+
     /// Returns false if the call must wait because of [`Config::max_fetched`]. Otherwise, counts its Read
     /// chunks.
     fn may_fetch(&mut self, key: u32) -> bool {
@@ -600,6 +613,7 @@ impl Responder {
         if let Some(fetch) = self.calls.get_mut(key).and_then(|call| call.fetch.as_mut()) {
             fetch.read_done(chunk, data);
         }
+        self.reject_unread();
         self.start_reads();
         self.run_if_complete(key);
     }
