@@ -38,9 +38,11 @@ impl CallMemory {
         CallMemory(Arc::new(permit))
     }
 
-    /// Sets the size to the length of the reply, because the call itself no longer uses memory.
+    /// Sets the size to the length of the reply, because the call itself no longer uses memory. The size does
+    /// not shrink if work that outlives the handler holds the memory.
     pub(super) fn set_reply(&self, reply: &Message) {
-        self.0.set(reply.unreduced_len());
+        let bytes = reply.unreduced_len();
+        if Arc::strong_count(&self.0) == 1 { self.0.set(bytes) } else { self.0.raise(bytes) }
     }
 
     /// Returns the same bytes. The memory counts toward the budget until the returned bytes are dropped.
@@ -219,6 +221,20 @@ mod tests {
         assert_eq!(budget.used(), 0);
         // A size beyond the budget counts as a quarter of the budget, so that the call can run.
         assert!(now(&account, u64::MAX).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn memory_of_work_that_outlives_its_handler_counts() {
+        let budget = MemoryBudget::new(1 << 20);
+        let memory = CallMemory::acquire(&account(&budget, 1), 100 << 10).await;
+        let work = memory.clone();
+        let reply = memory.hold_all(Message::unreduced(vec![0; 20 << 10].into()));
+        drop(memory);
+        assert_eq!(budget.used(), 100 << 10);
+        drop(reply);
+        assert_eq!(budget.used(), 100 << 10, "the reply is sent, but the work continues");
+        drop(work);
+        assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test]

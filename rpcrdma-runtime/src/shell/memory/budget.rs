@@ -263,6 +263,14 @@ impl Permit {
             None => self.account.release(before - bytes),
         }
     }
+
+    /// Raises the size to `bytes` bytes if it is smaller.
+    pub(super) fn raise(&self, bytes: u64) {
+        let before = self.bytes.fetch_max(bytes, Ordering::SeqCst);
+        if bytes > before {
+            self.account.add(bytes - before);
+        }
+    }
 }
 
 impl Drop for Permit {
