@@ -22,6 +22,9 @@ const WAIT: Duration = Duration::from_secs(30);
 /// The size of a reply in bytes.
 const LONG: u32 = 4 << 20;
 
+/// The number of a program whose handler calls its client.
+const ASKING: u32 = 2;
+
 struct Files;
 
 impl Service for Files {
@@ -48,12 +51,39 @@ impl Service for Files {
     }
 }
 
+/// Replies once the client has replied to a backward call.
+struct Asking;
+
+impl Service for Asking {
+    fn program(&self) -> u32 {
+        ASKING
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        _: Reader<'a>,
+        _: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            let client = context.backward().ok_or(Reject::SystemError)?;
+            client.ready();
+            let client = client.bidirectional();
+            client.call::<Pass>(&()).await.map(drop).map_err(|_| Reject::SystemError)
+        })
+    }
+}
+
 async fn serve(memory: &MemoryBudget) -> (SocketAddr, SocketAddr) {
     let gate = GateServer::new(true);
     let options = TcpServerOptions { memory: memory.clone(), ..TcpServerOptions::default() };
     let tcp = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap();
     let tcp_address = tcp.local_addr().unwrap();
-    tokio::spawn(tcp.service(Files).service(gate.clone()).run(std::future::pending()));
+    tokio::spawn(tcp.service(Files).service(Asking).service(gate.clone()).run(std::future::pending()));
     let options = ServerOptions { memory: memory.clone(), ..ServerOptions::default() };
     let rdma = Server::bind_with("127.0.0.1:0", options).await.unwrap();
     let address = rdma.local_addr().unwrap();
@@ -74,6 +104,36 @@ fn call(xid: u32, program: u32, procedure: u32) -> Vec<u8> {
     header.encode(&mut call).unwrap();
     let mark = u32::try_from(call.position()).unwrap() | 1 << 31;
     [&mark.to_be_bytes()[..], call.as_slice()].concat()
+}
+
+/// Returns a call of [`Asking`] with arguments of about 4 MiB, in several fragments.
+fn long_call(xid: u32) -> Vec<u8> {
+    let mut call = call(xid, ASKING, 1).split_off(4);
+    call.resize(LONG as usize, 0);
+    let fragment = |data: &[u8]| [&u32::try_from(data.len()).unwrap().to_be_bytes()[..], data].concat();
+    let last = (1_u32 << 31).to_be_bytes();
+    call.chunks(1 << 20).flat_map(fragment).chain(last).collect()
+}
+
+/// Returns a successful reply with the result 0 to a backward call.
+fn reply_to(call: &[u8]) -> Vec<u8> {
+    let words = [1_u32, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
+    [&(28_u32 | 1 << 31).to_be_bytes()[..], &call[..4], &words].concat()
+}
+
+/// Returns the XID of the next reply, and the next backward call. They may arrive in any order.
+async fn reply_and_backward_call(socket: &mut TcpStream) -> (u32, Vec<u8>) {
+    let (first, second) = (read_record(socket).await, read_record(socket).await);
+    let (reply, call) = if first[4..8] == [0; 4] { (second, first) } else { (first, second) };
+    assert_eq!((&reply[4..8], &call[4..8]), (&[0, 0, 0, 1][..], &[0; 4][..]), "the message types");
+    (u32::from_be_bytes(*reply.first_chunk().unwrap()), call)
+}
+
+async fn read_record(socket: &mut TcpStream) -> Vec<u8> {
+    let mark = timeout(WAIT, socket.read_u32()).await.unwrap().unwrap();
+    let mut record = vec![0; (mark & 0x7fff_ffff) as usize];
+    timeout(WAIT, socket.read_exact(&mut record)).await.unwrap().unwrap();
+    record
 }
 
 async fn wait_until_stable(memory: &MemoryBudget) -> u64 {
@@ -170,23 +230,60 @@ async fn unread_replies_of_many_owners_do_not_delay_small_calls() {
     }
 }
 
-#[tokio::test]
-async fn a_long_call_over_tcp_waits_for_memory() {
-    const CALL: u32 = 8 << 20;
-    let memory = MemoryBudget::new(64 << 20);
-    let (tcp, _) = serve(&memory).await;
-    // Each connection announces a call without sending it.
+/// The length of an announced call in bytes.
+const ANNOUNCED: u32 = 8 << 20;
+
+/// Announces a call on each of 16 connections of one owner, without sending it.
+async fn announce_calls(to: SocketAddr, owner: u8) -> Vec<TcpStream> {
     let mut started = Vec::new();
     for _ in 0..16 {
-        let mut socket = connect(tcp, 2).await;
-        socket.write_all(&(CALL | 1 << 31).to_be_bytes()).await.unwrap();
+        let mut socket = connect(to, owner).await;
+        socket.write_all(&(ANNOUNCED | 1 << 31).to_be_bytes()).await.unwrap();
         started.push(socket);
     }
+    started
+}
+
+#[tokio::test]
+async fn a_long_call_over_tcp_waits_for_memory() {
+    let memory = MemoryBudget::new(64 << 20);
+    let (tcp, _) = serve(&memory).await;
+    let started = announce_calls(tcp, 2).await;
     let used = wait_until_stable(&memory).await;
-    assert_eq!(used, u64::from(4 * CALL), "{memory:?}");
+    assert_eq!(used, u64::from(4 * ANNOUNCED), "{memory:?}");
     let mut other = connect(tcp, 3).await;
     other.write_all(&call(7, Gate::NUMBER, 1)).await.unwrap();
     timeout(WAIT, other.read_exact(&mut [0; 32])).await.unwrap().unwrap();
     drop((started, other));
+    wait_until_free(&memory).await;
+}
+
+/// The owner of the calls has used up its share of the memory.
+#[tokio::test]
+async fn long_calls_before_backward_replies_count_and_are_limited() {
+    let memory = MemoryBudget::new(64 << 20);
+    let (tcp, _) = serve(&memory).await;
+    let mut socket = connect(tcp, 2).await;
+    socket.write_all(&call(1, ASKING, 1)).await.unwrap();
+    let first = read_record(&mut socket).await;
+    let started = announce_calls(tcp, 2).await;
+    let before = wait_until_stable(&memory).await;
+    socket.write_all(&[long_call(2), reply_to(&first)].concat()).await.unwrap();
+    let (xid, second) = reply_and_backward_call(&mut socket).await;
+    assert_eq!(xid, 1, "a long call blocks the reply to an outstanding call");
+    let used = wait_until_stable(&memory).await;
+    assert_eq!(used, before + u64::from(LONG), "the long call counts");
+    // Another long call could be as long as the longest record, so it waits.
+    let (mut reader, mut writer) = socket.into_split();
+    let sending = tokio::spawn(async move {
+        writer.write_all(&[long_call(3), reply_to(&second)].concat()).await.unwrap();
+        writer
+    });
+    assert!(timeout(Duration::from_millis(300), reader.peek(&mut [0])).await.is_err(), "{memory:?}");
+    assert!(memory.used() <= used, "{memory:?}");
+    drop(started);
+    let mut socket = reader.reunite(sending.await.unwrap()).unwrap();
+    assert_eq!(reply_and_backward_call(&mut socket).await.0, 2);
+    drop(socket);
     wait_until_free(&memory).await;
 }

@@ -31,6 +31,13 @@ impl CallMemory {
         CallMemory(Arc::new(account.permit()))
     }
 
+    /// Counts `bytes` bytes that have arrived, without waiting.
+    pub(super) fn arrived(account: &Arc<Account>, bytes: u64) -> Self {
+        let memory = CallMemory::new(account);
+        memory.0.set(bytes);
+        memory
+    }
+
     /// Waits until the budget has room for `bytes` bytes. Cancel safe.
     pub(super) async fn acquire(account: &Arc<Account>, bytes: u64) -> Self {
         let permit = account.permit();

@@ -4,21 +4,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::super::memory::CallMemory;
+use super::super::memory::{Account, CallMemory};
 use super::TcpOptions;
 use super::requester::Slot;
 use crate::xdr::Received;
+
+/// The memory of a call, and the call's part of [`CallSlots::unreserved`] if the call is long and its memory
+/// was not reserved.
+pub(super) type Counted = (CallMemory, Option<OwnedSemaphorePermit>);
 
 /// Slots for calls whose handlers run or whose replies are not yet written, and the queue of calls that
 /// wait for a slot.
 pub(super) struct CallSlots {
     free: Arc<Semaphore>,
     max_calls: usize,
-    queue: VecDeque<(Bytes, Option<CallMemory>)>,
+    queue: VecDeque<(Bytes, Option<Counted>)>,
     queued_bytes: usize,
     max_queued_bytes: usize,
+    /// A permit for each octet of long calls that the connection may hold without having reserved memory.
+    unreserved: Arc<Semaphore>,
 }
 
 /// The fixed cost of a queued call, in bytes, in addition to its length.
@@ -26,7 +32,8 @@ const COST: usize = 256;
 
 impl CallSlots {
     /// Creates `max_calls` free slots, at least one. The queue is full once the sum of the lengths and fixed
-    /// costs of its calls reaches the maximum record length.
+    /// costs of its calls reaches the maximum record length. The maximum record length also limits the long
+    /// calls without reserved memory.
     pub(super) fn new(max_calls: usize, options: &TcpOptions) -> Self {
         let max_calls = max_calls.clamp(1, Semaphore::MAX_PERMITS);
         CallSlots {
@@ -35,6 +42,7 @@ impl CallSlots {
             queue: VecDeque::new(),
             queued_bytes: 0,
             max_queued_bytes: options.max_record,
+            unreserved: Semaphore::new(options.max_record.min(Semaphore::MAX_PERMITS)).into(),
         }
     }
 
@@ -43,6 +51,18 @@ impl CallSlots {
     pub(super) fn has_room(&self, queueing: bool) -> bool {
         self.free.available_permits() > self.queue.len()
             || queueing && self.queued_bytes < self.max_queued_bytes
+    }
+
+    /// Returns true if a record of `len` octets may be read without reserving memory.
+    pub(super) fn has_unreserved(&self, len: usize) -> bool {
+        self.unreserved.available_permits() >= len.min(Semaphore::MAX_PERMITS)
+    }
+
+    /// Counts a long call that was read without reserving memory.
+    pub(super) fn count_unreserved(&self, call: &Bytes, account: &Arc<Account>) -> Counted {
+        let len = u32::try_from(call.len()).unwrap_or(u32::MAX);
+        let permit = self.unreserved.clone().try_acquire_many_owned(len).ok();
+        (CallMemory::arrived(account, call.len() as u64), permit)
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -55,12 +75,12 @@ impl CallSlots {
         self.queue.len().saturating_add(running)
     }
 
-    pub(super) fn push(&mut self, call: Bytes, memory: Option<CallMemory>) {
+    pub(super) fn push(&mut self, call: Bytes, memory: Option<Counted>) {
         self.queued_bytes = self.queued_bytes.saturating_add(call.len().saturating_add(COST));
         self.queue.push_back((call, memory));
     }
 
-    pub(super) fn next(&mut self) -> Option<(Slot, Received, Option<CallMemory>)> {
+    pub(super) fn next(&mut self) -> Option<(Slot, Received, Option<Counted>)> {
         if self.queue.is_empty() {
             return None;
         }

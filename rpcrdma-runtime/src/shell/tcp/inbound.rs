@@ -18,7 +18,7 @@ use super::super::stats::ServerStats;
 use super::super::warnings::{Kind, Subject, Warnings};
 use super::TcpOptions;
 use super::backward::TcpBackward;
-use super::call_slots::CallSlots;
+use super::call_slots::{CallSlots, Counted};
 use super::requester::Slot;
 use super::stream::{Incoming, Outgoing, halves, prepare};
 use crate::proto::call::Traffic;
@@ -29,7 +29,7 @@ use crate::proto::work::CloseReason;
 use crate::wire::rpc::{CallNumbers, MessageKind};
 
 /// The slot, the memory and the length of a call.
-pub(super) type Key = (Slot, CallMemory, u64);
+pub(super) type Key = (Slot, Counted, u64);
 
 pub(super) struct TcpInbound {
     peer: SocketAddr,
@@ -100,9 +100,9 @@ impl TcpInbound {
                 return Err(error);
             }
             if let Some((slot, call, memory)) = self.slots.next() {
-                let memory = memory.unwrap_or_else(|| CallMemory::new(&self.account));
-                let length = call.stream.len() as u64;
-                return Ok(Event::Call((slot, memory.clone(), length), call, Some(memory)));
+                let memory = memory.unwrap_or_else(|| (CallMemory::new(&self.account), None));
+                let (length, of_call) = (call.stream.len() as u64, memory.0.clone());
+                return Ok(Event::Call((slot, memory, length), call, Some(of_call)));
             }
             if (!self.open || self.draining) && self.slots.is_idle() {
                 self.outgoing.finish().await?;
@@ -155,14 +155,21 @@ impl TcpInbound {
     }
 
     /// Returns the number of bytes of memory for which the next record must wait, if any. Small records wait
-    /// only if the owner has used up its share. Records that may be replies to backward calls do not wait.
+    /// only if the owner has used up its share. While backward calls are outstanding, the record may be a
+    /// reply, or replies may arrive behind the record. Small records then do not wait, and long records wait
+    /// only if the connection would hold too many octets without reserved memory.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
-        if self.arriving.is_some() || self.backward.with_used(|backward| backward.requester.has_outstanding())
-        {
+        if self.arriving.is_some() {
             return Ok(None);
         }
-        let announced = self.incoming.announced()?.map(|len| len as u64);
-        Ok(announced.filter(|len| *len > SMALL || !self.account.has_room()))
+        let Some(len) = self.incoming.announced()? else { return Ok(None) };
+        let is_long = len as u64 > SMALL;
+        let must_wait = if self.backward.with_used(|backward| backward.requester.has_outstanding()) {
+            is_long && !self.slots.has_unreserved(len)
+        } else {
+            is_long || !self.account.has_room()
+        };
+        Ok(must_wait.then_some(len as u64))
     }
 
     fn count_small(&self) {
@@ -175,6 +182,11 @@ impl TcpInbound {
             // Drops the call: the client detects that the connection closes, and can call another server.
             Some(MessageKind::Call) if self.draining => {}
             Some(MessageKind::Call) => {
+                let is_long = record.len() as u64 > SMALL;
+                let memory = match memory {
+                    Some(memory) => Some((memory, None)),
+                    None => is_long.then(|| self.slots.count_unreserved(&record, &self.account)),
+                };
                 self.slots.push(record, memory);
                 // Counts the call before the next record is read, so that a burst of calls stays within the
                 // owner's share.
@@ -210,7 +222,7 @@ impl Inbound for TcpInbound {
     fn reply(&mut self, Ended { key: (slot, memory, call_inline), span, reply, .. }: Ended<Key>) {
         let Some(reply) = reply else { return };
         let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };
-        match self.outgoing.push(memory.hold_all(reply), slot) {
+        match self.outgoing.push(memory.0.hold_all(reply), slot) {
             Ok(()) => {
                 self.stats.traffic(&TrafficCounts::from(&traffic));
                 spans::record_traffic(&span, &traffic);

@@ -20,7 +20,9 @@ pub struct TcpOptions {
     /// Maximum number of concurrent calls on one connection (default 64). A client queues further calls. A
     /// server stops reading from a connection with this many unanswered calls. Exception: while a server has
     /// outstanding backward calls, their replies may arrive behind further calls. The server then reads and
-    /// queues further calls, up to [`max_record`](Self::max_record) octets.
+    /// queues further calls, up to [`max_record`](Self::max_record) octets. Calls longer than 16 KiB do not
+    /// wait for memory meanwhile, unless a connection would hold more than `max_record` octets of such calls.
+    /// They count toward the memory budget once they have arrived.
     pub max_concurrent_calls: usize,
     /// Maximum number of concurrent backward calls on one connection (default 16). A server queues further
     /// calls. A client queues further calls that it receives, up to [`max_record`](Self::max_record) octets,
