@@ -131,11 +131,14 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// Drops queued Reads and Read Responses. A partially sent message is kept, because no message can follow
-    /// a truncated message.
-    pub(super) fn prepare_close(&mut self) {
+    /// Drops queued Reads and Read Responses, and returns the handles of the regions of these responses. A
+    /// partially sent message is kept, because no message can follow a truncated message.
+    pub(super) fn prepare_close(&mut self) -> impl Iterator<Item = u32> {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
-        self.responses.clear();
+        self.responses.drain(..).filter_map(|response| match response.on_sent {
+            Some(Finished::Response(handle)) => Some(handle),
+            _ => None,
+        })
     }
 
     /// Returns true if an FPDU can be sent. `may_read` is true if the peer accepts one more Read Request.

@@ -186,8 +186,8 @@ impl Regions {
         Ok(source.slice(start..end))
     }
 
-    /// Records that a Read Response was sent. Returns the completion of an invalidation that waited for the
-    /// last response.
+    /// Records that a Read Response was sent or dropped. Returns the completion of an invalidation that
+    /// waited for the last response.
     pub(super) fn response_sent(&mut self, handle: u32) -> Option<Completion> {
         let region = self.by_handle.get_mut(&handle)?;
         region.responses = region.responses.saturating_sub(1);

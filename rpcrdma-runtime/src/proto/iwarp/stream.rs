@@ -117,7 +117,9 @@ impl Stream {
                 self.end_now(Some(terminate), CloseReason::Violation(what));
             }
             Action::Close { reason } => {
-                self.outbound.prepare_close();
+                let dropped = self.outbound.prepare_close();
+                let done = dropped.filter_map(|handle| self.regions.response_sent(handle));
+                self.completions.extend(done);
                 self.end(reason);
             }
         }

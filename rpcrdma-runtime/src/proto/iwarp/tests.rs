@@ -379,6 +379,24 @@ fn an_invalidate_waits_for_an_unfinished_read_response() {
 }
 
 #[test]
+fn an_invalidate_does_not_wait_for_read_responses_that_a_close_drops() {
+    let mut pair = Pair::new(|_| {}, 3);
+    let source = pair.register(1, Memory::Source(pattern(5000, 1).into()));
+    let [initiator, responder] = &mut pair.streams;
+    (1..=2).for_each(|token| initiator.submit(Action::read(Token(token), source)));
+    let mut pieces = VecDeque::new();
+    initiator.poll_transmit(usize::MAX, &mut pieces);
+    pieces.iter().for_each(|piece| responder.receive(piece));
+    responder.poll_transmit(1, &mut pieces);
+    responder.submit(Action::Invalidate { token: Token(3), handle: source.handle });
+    responder.submit(Action::Close { reason: CloseReason::Local });
+    assert!(responder.poll_completion().is_none(), "a Read Response is partially sent");
+    responder.poll_transmit(usize::MAX, &mut pieces);
+    let done = responder.poll_completion();
+    assert!(matches!(done, Some(Completion::Invalidated { token: Token(3), .. })), "{done:?}");
+}
+
+#[test]
 fn long_payload_is_not_copied() {
     let mut stream = Stream::new(StreamConfig { max_fpdu: 65_000, ..config(Role::Initiator) }, entropy(1));
     let data = Bytes::from(pattern(20_000, 0));
