@@ -20,9 +20,9 @@ use bytes::Bytes;
 pub(crate) use self::backlog::raise_backlog;
 pub use self::error::{BoxError, ConnectError};
 pub use self::min_rate::MinRate;
-#[cfg(feature = "shell")]
-pub(crate) use self::resolve::addresses;
 pub use self::resolve::connect_any;
+#[cfg(feature = "shell")]
+pub(crate) use self::resolve::{addresses, all_addresses};
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 

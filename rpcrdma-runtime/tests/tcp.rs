@@ -328,3 +328,21 @@ async fn one_set_of_services_over_both_transports() {
     assert_eq!(tcp.call::<EchoBlob>(&sent).await.unwrap(), sent);
     tcp.call::<UnboundNull>(&()).await.unwrap();
 }
+
+/// The first name has an unknown zone.
+#[tokio::test]
+async fn a_client_skips_names_that_cannot_be_resolved() {
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
+    let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
+    let addresses = server.local_addrs().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    let names = |address: SocketAddr| format!("[fe80::1%none]:1,{address}");
+    let rdma = Client::connect(names(addresses[0])).await.unwrap();
+    let tcp = TcpClient::connect(names(addresses[1])).await.unwrap();
+    assert_eq!(rdma.call::<EchoSleep>(&1).await.unwrap(), 1);
+    assert_eq!(tcp.call::<EchoSleep>(&1).await.unwrap(), 1);
+    let unresolved = TcpClient::connect("[fe80::1%none]:1").await.unwrap_err();
+    assert!(matches!(unresolved, ConnectError::Resolve { .. }), "{unresolved}");
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    assert!(TcpServer::bind(names(free)).await.is_err(), "a server skips no name");
+}

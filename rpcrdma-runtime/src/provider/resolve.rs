@@ -6,20 +6,47 @@ use tokio::net::lookup_host;
 
 use super::{BoxError, ConnectError};
 
-/// Resolves names with ports, separated by commas, in the format of `ToAddress::to_address`.
+/// Resolves names with ports, separated by commas, in the format of `ToAddress::to_address`. Fails only if
+/// none of the names can be resolved.
 pub(crate) async fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
+    let (mut addresses, mut failed) = (Vec::new(), None);
+    for name in text.split(',') {
+        match resolve(name).await {
+            Ok(resolved) => addresses.extend(resolved),
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.filter(|_| addresses.is_empty()).map_or(Ok(addresses), Err)
+}
+
+/// Same as [`addresses`], but fails if any name cannot be resolved.
+#[cfg(feature = "shell")]
+pub(crate) async fn all_addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
     for name in text.split(',') {
-        addresses.extend(lookup_host(name).await?);
+        addresses.extend(resolve(name).await?);
     }
     Ok(addresses)
 }
 
+async fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
+    // The system accepts the name of an IPv6 zone only without brackets. Zones with numbers are parsed.
+    if let Some((host, port)) = name.strip_prefix('[').and_then(|name| name.split_once("]:"))
+        && host.contains('%')
+        && name.parse::<SocketAddr>().is_err()
+        && let Ok(port) = port.parse::<u16>()
+    {
+        return Ok(lookup_host((host, port)).await?.collect());
+    }
+    Ok(lookup_host(name).await?.collect())
+}
+
 /// Resolves a name with a port, and connects to the first of its addresses that accepts a connection. Several
-/// names may be separated by commas.
+/// names may be separated by commas. Names that cannot be resolved are skipped.
 ///
 /// # Errors
-/// [`ConnectError::Resolve`], or [`ConnectError::Connect`] with the error of the last address.
+/// [`ConnectError::Resolve`] if no name can be resolved, or [`ConnectError::Connect`] with the error of the
+/// last address.
 pub async fn connect_any<C, E, Connecting>(
     name: &str,
     connect: impl Fn(SocketAddr) -> Connecting,

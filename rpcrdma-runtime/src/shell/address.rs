@@ -3,12 +3,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 
 use tokio::net::TcpListener;
 
-use crate::provider::addresses;
+use crate::provider::all_addresses;
 
 /// A host and a port, to connect to or to bind: text such as `"host:7800"`, socket addresses, or a pair such
 /// as `("host", 7800)`. The standard library's types that implement `std::net::ToSocketAddrs` also implement
 /// this trait. Names are resolved for each connection. If there are several addresses, the first address that
-/// works is used.
+/// works is used. A client skips names that cannot be resolved; a server fails to bind to them.
 pub trait ToAddress {
     /// Returns the host and the port as text. An IPv6 address is in brackets. Several addresses are separated
     /// by commas.
@@ -71,7 +71,7 @@ impl<const LEN: usize> ToAddress for [SocketAddr; LEN] {
 }
 
 pub(super) async fn bind(address: &str) -> io::Result<TcpListener> {
-    TcpListener::bind(&*addresses(address).await?).await
+    TcpListener::bind(&*all_addresses(address).await?).await
 }
 
 #[cfg(test)]
@@ -93,5 +93,15 @@ mod tests {
         assert_eq!([(v6.ip(), 1).to_address(), ("::1", 1).to_address()], ["[::1]:1"; 2]);
         let both = [v6, v4];
         assert_eq!([both.to_address(), both[..].to_address()], ["[::1]:1,127.0.0.1:1"; 2]);
+    }
+
+    #[cfg(target_os = "linux")] // the loopback interface has the name `lo` and the index 1
+    #[tokio::test]
+    async fn an_ipv6_zone_has_a_name_or_a_number() {
+        let address = SocketAddr::from(SocketAddrV6::new("fe80::1".parse().unwrap(), 80, 0, 1));
+        for host in ["fe80::1%lo", "fe80::1%1"] {
+            let text = (host, 80).to_address();
+            assert_eq!(all_addresses(&text).await.unwrap(), [address], "{text}");
+        }
     }
 }
