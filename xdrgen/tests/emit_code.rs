@@ -321,6 +321,7 @@ fn a_binding_sets_a_threshold_or_the_backward_direction() {
     let backward = emitted("direction = \"backward\"");
     let direction = "impl program::Directed for PV1 { type Direction = program::Backward; } impl program::BackwardOnly for PV1 {}";
     assert!(backward.contains(direction), "{backward}");
+    assert!(backward.contains("const BACKWARD_ONLY: bool = true;"), "{backward}");
     assert!(!backward.contains("program::Binding"), "{backward}");
 }
 

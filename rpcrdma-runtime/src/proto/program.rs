@@ -35,6 +35,8 @@ pub trait Program: 'static {
     /// The number and name of each procedure, in the document's order. Calls to other procedures do not
     /// compile.
     const PROCEDURES: &'static [(u32, &'static str)];
+    /// Whether the version is [`BackwardOnly`]. If true, a call by the connecting client does not compile.
+    const BACKWARD_ONLY: bool = false;
 }
 
 /// A program version with an Upper-Layer Binding (RFC 8166 section 6). A binding may have no eligible items.
@@ -56,9 +58,9 @@ pub trait Binding: Program {
 
 /// A program version that is called only in the backward direction, by the server (RFC 8167). Its messages
 /// have no chunks, so none of their items are eligible: `#[xdr(backward)]` on a message type enforces this
-/// rule. Such a version cannot also be a [`Binding`], so the connecting client cannot call it over RDMA.
+/// rule. Such a version cannot also be a [`Binding`].
 ///
-/// An implementation also needs [`Directed`], which fixes the direction:
+/// An implementation also needs [`Directed`] and [`Program::BACKWARD_ONLY`], which fix the direction:
 ///
 /// ```
 /// use rpcrdma_runtime::program::{Backward, BackwardOnly, Directed, Program};
@@ -70,12 +72,45 @@ pub trait Binding: Program {
 ///     const VERSION: u32 = 1;
 ///     const NAME: &'static str = "CALLBACK_V1";
 ///     const PROCEDURES: &'static [(u32, &'static str)] = &[(0, "NULL")];
+///     const BACKWARD_ONLY: bool = true;
 /// }
 ///
 /// impl Directed for Callback {
 ///     type Direction = Backward;
 /// }
 /// impl BackwardOnly for Callback {}
+/// ```
+///
+/// A call of such a version by the connecting client does not compile:
+///
+/// ```compile_fail
+/// # use rpcrdma_runtime::program::{Backward, BackwardOnly, Caller, Directed, Procedure, Program};
+/// # struct Callback;
+/// # impl Program for Callback {
+/// #     const NUMBER: u32 = 0x4000_0000;
+/// #     const VERSION: u32 = 1;
+/// #     const NAME: &'static str = "CALLBACK_V1";
+/// #     const PROCEDURES: &'static [(u32, &'static str)] = &[(0, "NULL")];
+/// #     const BACKWARD_ONLY: bool = true;
+/// # }
+/// # impl Directed for Callback {
+/// #     type Direction = Backward;
+/// # }
+/// # impl BackwardOnly for Callback {}
+/// # struct Null;
+/// # impl Procedure for Null {
+/// #     type Program = Callback;
+/// #     type Args = ();
+/// #     type Res = ();
+/// #     const NUMBER: u32 = 0;
+/// #     const NAME: &'static str = "NULL";
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = rpcrdma_runtime::TcpClient::connect("127.0.0.1:7800").await?;
+/// client.call::<Null>(&()).await?;
+/// # Ok(())
+/// # }
 /// ```
 pub trait BackwardOnly: Directed<Direction: IsBackward> {}
 

@@ -28,6 +28,20 @@ pub(super) const fn procedure<Q: Procedure>() {
     );
 }
 
+/// Checks that the connecting client may call the program.
+pub(super) const fn forward<P: Program>() {
+    assert!(!P::BACKWARD_ONLY, "only the server calls a `BackwardOnly` program: a client cannot call it");
+}
+
+/// Checks that a [`BackwardOnly`](crate::proto::program::BackwardOnly) program is marked as such for
+/// [`forward`].
+pub(super) const fn backward_only<P: Program>() {
+    assert!(
+        P::BACKWARD_ONLY,
+        "a `BackwardOnly` program is not marked: write `const BACKWARD_ONLY: bool = true` in `impl Program`"
+    );
+}
+
 const fn contains(mut procedures: &[(u32, &str)], wanted: u32) -> bool {
     while let [(number, _), others @ ..] = procedures {
         if *number == wanted {

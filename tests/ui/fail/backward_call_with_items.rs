@@ -9,6 +9,7 @@ impl Program for Callback {
     const VERSION: u32 = 1;
     const NAME: &'static str = "CALLBACK_V1";
     const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "PUSH")];
+    const BACKWARD_ONLY: bool = true;
 }
 
 impl Directed for Callback {

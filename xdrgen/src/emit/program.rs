@@ -323,6 +323,9 @@ fn marker(program: &Program, version: &Version, code: &mut Code) {
         constant("PROGRAM_NAME: &'static str", format_args!("{:?}", last(&program.name)), code);
         let pairs = version.procedures.iter().map(|one| format!("({}, {:?})", one.number, one.name));
         slice("PROCEDURES: &'static [(u32, &'static str)]", pairs, code);
+        if version.binding.as_ref().is_some_and(|binding| binding.backward) {
+            constant("BACKWARD_ONLY: bool", true, code);
+        }
     });
 }
 

@@ -9,6 +9,7 @@ use crate::proto::program::{
     BackwardOnly, Binding, CallContext, CallFuture, CallTransport, Caller, Credential, Procedure, ReplyBounds,
 };
 use crate::proto::session::SessionCall;
+use crate::shell::checks;
 use crate::shell::error::{CallError, CallTarget};
 use crate::shell::exchange::{decode, encode, target, transact};
 use crate::shell::observer::observed;
@@ -150,6 +151,7 @@ impl BackwardClient {
         args: &Q::Args,
     ) -> Result<Q::Res, CallError> {
         const { without_items::<Q>() };
+        const { checks::backward_only::<Q::Program>() };
         self.observed::<Q>(args).await
     }
 

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
+use super::super::checks;
 use super::super::client_handle::{ClientHandle, client_methods};
 use super::super::driver::{Connect, Outbound, SessionHandle, Shared};
 use super::super::message_transport::{MessageTransport, Sends};
@@ -29,8 +30,9 @@ const MIN_ITEM: usize = 16 << 10;
 /// A client of one server over TCP. Clones share its connection, and any number of tasks may make calls
 /// concurrently.
 ///
-/// The client can call any program. Dropping a call's future abandons the call, and a late reply is
-/// dropped. Dropping the last clone closes the connection.
+/// The client can call any program that is not [`BackwardOnly`](crate::program::BackwardOnly). Dropping a
+/// call's future abandons the call, and a late reply is dropped. Dropping the last clone closes the
+/// connection.
 ///
 /// A connection ends when it is lost or stays idle for too long. By default, the client then reconnects as
 /// soon as it has calls, and retransmits the outstanding calls with the same XIDs. A server without a
@@ -133,6 +135,7 @@ impl<P: Program> MessageTransport<P> for TcpClient {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
+        const { checks::forward::<P>() };
         self.handle.observe::<Q>(xid, exchange).await
     }
 
@@ -172,6 +175,7 @@ client_methods!(TcpClient {});
 
 impl<P: Program> Caller<P> for TcpClient {
     fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
+        const { checks::forward::<P>() };
         Box::pin(self.handle.call::<Q>(args, MIN_ITEM))
     }
 }
