@@ -1,6 +1,7 @@
 //! Accesses files of an NFSv3 server over RPC-over-RDMA or TCP. Transfers keep up to 16 calls outstanding.
 
 mod about;
+mod call;
 mod changes;
 mod connection;
 mod error;
@@ -11,10 +12,9 @@ mod walk;
 
 use bytes::Bytes;
 use rpcrdma_mount3::{Dirpath, ExportnodeElement, Mountres3};
-use rpcrdma_nfs3::nfs_v3;
+use rpcrdma_nfs3::nfs_v3::{self, proc};
 use rpcrdma_nfs3::{
-    Diropargs3, Fattr3, Fsinfo3Args, Fsinfo3Res, Ftype3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res,
-    NfsFh3, Readlink3Args, Readlink3Res,
+    Diropargs3, Fattr3, Fsinfo3Args, Ftype3, Getattr3Args, Lookup3Args, NfsFh3, Readlink3Args,
 };
 use rpcrdma_runtime::ClientOptions;
 use rpcrdma_runtime::program::{AuthSys, Credential};
@@ -37,6 +37,8 @@ const WINDOW: usize = 16;
 const GROUPS_MAX: usize = 16;
 
 /// A mounted export.
+///
+/// If the server is busy (NFS3ERR_JUKEBOX), calls are repeated until their timeout has elapsed.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -173,16 +175,11 @@ impl Remote {
     }
 
     async fn ask_sizes(&mut self) -> Result<(), ClientError> {
-        let result = self.nfs.fsinfo(&Fsinfo3Args { fsroot: self.root }).await;
-        match result.map_err(|source| ClientError::call("FSINFO", "/", source))? {
-            Fsinfo3Res::Nfs3Ok(info) => {
-                // A server may return zero or another unusable value.
-                self.read_size = info.rtmax.clamp(512, CHUNK_MAX);
-                self.write_size = info.wtmax.clamp(512, CHUNK_MAX);
-                Ok(())
-            }
-            Fsinfo3Res::Default(status, _) => Err(ClientError::status("FSINFO", "/", status as i32)),
-        }
+        let info = self.call::<proc::Fsinfo>(&Fsinfo3Args { fsroot: self.root }, "/").await?;
+        // A server may return zero or another unusable value.
+        self.read_size = info.rtmax.clamp(512, CHUNK_MAX);
+        self.write_size = info.wtmax.clamp(512, CHUNK_MAX);
+        Ok(())
     }
 
     /// Finds the file at a path. The path starts at the server's root and not at the export's root. Symbolic
@@ -242,13 +239,8 @@ impl Remote {
     }
 
     async fn attributes(&self, object: NfsFh3, path: String) -> Result<RemoteFile, ClientError> {
-        let result = self.nfs.getattr(&Getattr3Args { object }).await;
-        match result.map_err(|source| ClientError::call("GETATTR", &path, source))? {
-            Getattr3Res::Nfs3Ok(found) => {
-                Ok(RemoteFile { path, handle: object, attributes: found.obj_attributes })
-            }
-            Getattr3Res::Default(status) => Err(ClientError::status("GETATTR", &path, status as i32)),
-        }
+        let found = self.call::<proc::Getattr>(&Getattr3Args { object }, &path).await?;
+        Ok(RemoteFile { path, handle: object, attributes: found.obj_attributes })
     }
 
     /// Looks up a name in a directory.
@@ -262,13 +254,10 @@ impl Remote {
 
     async fn lookup(&self, dir: &RemoteFile, name: Bytes, path: String) -> Result<RemoteFile, ClientError> {
         let args = Lookup3Args { what: Diropargs3 { dir: dir.handle, name: name.into() } };
-        let result = self.nfs.lookup(&args).await;
-        match result.map_err(|source| ClientError::call("LOOKUP", &path, source))? {
-            Lookup3Res::Nfs3Ok(found) => match found.obj_attributes {
-                Some(attributes) => Ok(RemoteFile { path, handle: found.object, attributes }),
-                None => self.attributes(found.object, path).await,
-            },
-            Lookup3Res::Default(status, _) => Err(ClientError::status("LOOKUP", &path, status as i32)),
+        let found = self.call::<proc::Lookup>(&args, &path).await?;
+        match found.obj_attributes {
+            Some(attributes) => Ok(RemoteFile { path, handle: found.object, attributes }),
+            None => self.attributes(found.object, path).await,
         }
     }
 
@@ -277,11 +266,8 @@ impl Remote {
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].
     pub async fn readlink(&self, symlink: NfsFh3, path: &str) -> Result<Bytes, ClientError> {
-        let result = self.nfs.readlink(&Readlink3Args { symlink }).await;
-        match result.map_err(|source| ClientError::call("READLINK", path, source))? {
-            Readlink3Res::Nfs3Ok(found) => Ok(found.data.into_bytes()),
-            Readlink3Res::Default(status, _) => Err(ClientError::status("READLINK", path, status as i32)),
-        }
+        let found = self.call::<proc::Readlink>(&Readlink3Args { symlink }, path).await?;
+        Ok(found.data.into_bytes())
     }
 }
 

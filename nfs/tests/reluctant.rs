@@ -1,5 +1,5 @@
-//! The client against a difficult server: short reads and writes, entries without attributes, restarts,
-//! rejected calls, files that change during a copy, endless listings and invalid names.
+//! The client against a difficult server: short reads and writes, entries without attributes, restarts, a
+//! busy server, rejected calls, files that change during a copy, endless listings and invalid names.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_mount3::mount_v3;
-use rpcrdma_nfs::client::{ClientError, Remote};
+use rpcrdma_nfs::client::{ClientError, Remote, this_user};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
     Attributes, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileTime, Found, Listed,
@@ -21,8 +21,12 @@ use rpcrdma_nfs::export::{
     WriteResult,
 };
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
-use rpcrdma_nfs3::nfs_v3;
-use rpcrdma_runtime::Server;
+use rpcrdma_nfs3::NfsFh3;
+use rpcrdma_nfs3::nfs_v3::{self, NfsV3};
+use rpcrdma_runtime::{Client, ClientOptions, Config, Server, Services, serve_connection};
+use rpcrdma_sim::fabric::{Fabric, FabricConfig};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// The maximum number of bytes in a READ or a WRITE.
 const SHORT: usize = 70_001;
@@ -33,6 +37,8 @@ struct Reluctant {
     /// The numbers of the WRITEs after which the server "restarts", before it replies.
     restarts: &'static [u32],
     restarted: AtomicU32,
+    /// The number of the next LOOKUPs, READs and WRITEs that fail with NFS3ERR_JUKEBOX.
+    busy: AtomicU32,
     /// The error of LOOKUP for this name. If the name is empty, READLINK returns the error instead.
     refuses: Option<(&'static [u8], NfsError)>,
     /// True if the file changes with each READ.
@@ -63,9 +69,14 @@ enum Lists {
 impl Reluctant {
     fn new(restarts: &'static [u32]) -> Self {
         let (inner, writes, restarted) = (MemoryExport::default(), AtomicU32::new(0), AtomicU32::new(0));
-        let (lists, invented) = (Lists::Honestly, AtomicU64::new(0));
+        let (lists, invented, busy) = (Lists::Honestly, AtomicU64::new(0), AtomicU32::new(0));
         let (refuses, changes, mtime) = (None, false, None);
-        Reluctant { inner, writes, restarts, restarted, refuses, changes, mtime, lists, invented }
+        Reluctant { inner, writes, restarts, restarted, busy, refuses, changes, mtime, lists, invented }
+    }
+
+    fn must_not_be_busy(&self) -> Result<(), NfsError> {
+        let calls = self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |calls| calls.checked_sub(1));
+        if calls.is_ok() { Err(NfsError::JukeBox) } else { Ok(()) }
     }
 
     fn changed(&self, attributes: Attributes) -> Attributes {
@@ -109,6 +120,7 @@ impl Export for Reluctant {
         offset: u64,
         count: u32,
     ) -> Result<ReadData, NfsError> {
+        self.must_not_be_busy()?;
         let read = self.inner.read(caller, file, offset, count.min(SHORT as u32));
         if self.changes {
             let data = Bytes::from_static(b"other");
@@ -122,6 +134,7 @@ impl Export for Reluctant {
     }
 
     fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
+        self.must_not_be_busy()?;
         match self.refuses {
             Some((refused, error)) if refused == name => Err(error),
             _ => {
@@ -146,6 +159,9 @@ impl Export for Reluctant {
         data: &Bytes,
         stable: Stability,
     ) -> Outcome<WriteResult> {
+        if let Err(error) = self.must_not_be_busy() {
+            return Outcome::failed(error);
+        }
         let Outcome { result, wcc } =
             self.inner.write(caller, file, offset, &data.slice(..data.len().min(SHORT)), stable);
         let write = self.writes.fetch_add(1, Ordering::SeqCst);
@@ -300,6 +316,49 @@ async fn entries_without_attributes_are_looked_up() {
     assert!(items.iter().all(|item| item.attributes.mode == 0o600));
 }
 
+/// Mounts an export without sockets: a paused clock would not wait for a socket.
+async fn mount_in_memory(export: Arc<Reluctant>) -> Remote {
+    let root = NfsFh3 { data: export.root() };
+    let mut services = Services::new();
+    services.add(nfs_v3::Server(NfsHandler::new(export)));
+    let (_, client, server) = Fabric::pair(FabricConfig { automatic: true, ..FabricConfig::default() });
+    let (_, stopping) = watch::channel(false);
+    tokio::spawn(serve_connection(server, services, Config::of::<NfsV3>(), stopping));
+    let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };
+    Remote::of(Client::over(client, options), root).await.unwrap()
+}
+
+/// Linux's server is busy while it waits for a program in user space, for example to map a user.
+#[tokio::test(start_paused = true)]
+async fn calls_to_a_busy_server_are_repeated() {
+    let export = Arc::new(Reluctant::filled());
+    let remote = mount_in_memory(export.clone()).await;
+    let root = remote.top().await.unwrap();
+    let start = Instant::now();
+    export.busy.store(2, Ordering::SeqCst);
+    let file = remote.lookup_in(&root, Bytes::from_static(b"file")).await.unwrap();
+    export.busy.store(2, Ordering::SeqCst);
+    let mut read = Vec::new();
+    let mut take = |data: Bytes| {
+        read.extend_from_slice(&data);
+        Ok(())
+    };
+    remote.read_file(&file, &mut take).await.unwrap();
+    assert_eq!(read, b"content");
+    let own = remote.create(&root, Bytes::from_static(b"own"), 0o600).await.unwrap();
+    export.busy.store(2, Ordering::SeqCst);
+    remote.write_file(&own, &mut Cursor::new(b"written"), &|_| {}).await.unwrap();
+    assert_eq!(remote.refresh(&own).await.unwrap().attributes.size, 7);
+    assert_eq!(start.elapsed().as_secs(), 3 * (1 + 2));
+
+    // The timeout of calls, 60 s, also bounds the repetitions. The entry is not omitted from the listing.
+    export.busy.store(u32::MAX, Ordering::SeqCst);
+    let start = Instant::now();
+    let error = remote.list(&root).await.unwrap_err().to_string();
+    assert!(error.ends_with(": try again later (LOOKUP: NFS3ERR_JUKEBOX)"), "{error}");
+    assert_eq!(start.elapsed().as_secs(), 1 + 2 + 4 + 10 * 5);
+}
+
 async fn nfs3(here: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
     command.current_dir(here).args(arguments);
@@ -314,7 +373,7 @@ async fn only_missing_entries_are_omitted() {
             (NfsError::NoEnt, true),
             (NfsError::Stale, true),
             (NfsError::Acces, false),
-            (NfsError::JukeBox, false),
+            (NfsError::Io, false),
         ] {
             let url = serve(Reluctant { refuses: Some((refused, error)), ..Reluctant::filled() }).await;
             let remote = Remote::mount(&url.parse().unwrap()).await.unwrap();

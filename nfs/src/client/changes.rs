@@ -1,11 +1,12 @@
 use bytes::Bytes;
+use rpcrdma_nfs3::nfs_v3::proc;
 use rpcrdma_nfs3::{
-    Diropargs3, Fattr3, Ftype3, Mkdir3Args, Mkdir3Res, NfsFh3, Nfsstat3, Nfstime3, Remove3Args, Remove3Res,
-    Rename3Args, Rename3Res, Rmdir3Args, Rmdir3Res, Sattr3, SetMtime, Setattr3Args, Setattr3Res,
-    Symlink3Args, Symlink3Res, Symlinkdata3,
+    Diropargs3, Fattr3, Ftype3, Mkdir3Args, NfsFh3, Nfstime3, Remove3Args, Rename3Args, Rmdir3Args, Sattr3,
+    SetMtime, Setattr3Args, Symlink3Args, Symlinkdata3,
 };
 
 use super::{ClientError, Remote, RemoteFile, below};
+use crate::export::NfsError;
 
 impl Remote {
     /// Creates a directory.
@@ -21,11 +22,8 @@ impl Remote {
         let path = below(above, &name);
         let attributes = Sattr3 { mode: Some(mode & 0o7777), ..Sattr3::default() };
         let r#where = Diropargs3 { dir: above.handle, name: name.clone().into() };
-        let result = self.nfs().mkdir(&Mkdir3Args { r#where, attributes }).await;
-        match result.map_err(|source| ClientError::call("MKDIR", &path, source))? {
-            Mkdir3Res::Nfs3Ok(made) => self.made(above, name, path, made.obj.zip(made.obj_attributes)).await,
-            Mkdir3Res::Default(status, _) => Err(ClientError::status("MKDIR", &path, status as i32)),
-        }
+        let made = self.call::<proc::Mkdir>(&Mkdir3Args { r#where, attributes }, &path).await?;
+        self.made(above, name, path, made.obj.zip(made.obj_attributes)).await
     }
 
     /// Calls LOOKUP if the reply has no handle or no attributes.
@@ -69,15 +67,14 @@ impl Remote {
         let r#where = Diropargs3 { dir: above.handle, name: name.clone().into() };
         let symlink_data = Bytes::copy_from_slice(target).into();
         let symlink = Symlinkdata3 { symlink_attributes: Sattr3::default(), symlink_data };
-        let result = self.nfs().symlink(&Symlink3Args { r#where, symlink }).await;
-        match result.map_err(|source| ClientError::call("SYMLINK", &path, source))? {
-            Symlink3Res::Nfs3Ok(_) => Ok(()),
-            Symlink3Res::Default(Nfsstat3::Nfs3errExist, _)
-                if self.link_target(above, name).await?.is_some_and(|there| there == target) =>
+        match self.call::<proc::Symlink>(&Symlink3Args { r#where, symlink }, &path).await {
+            Err(ClientError::Status { status, .. })
+                if status == NfsError::Exist.number()
+                    && self.link_target(above, name).await?.is_some_and(|there| there == target) =>
             {
                 Ok(())
             }
-            Symlink3Res::Default(status, _) => Err(ClientError::status("SYMLINK", &path, status as i32)),
+            made => made.map(drop),
         }
     }
 
@@ -132,11 +129,7 @@ impl Remote {
     pub async fn remove(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let path = below(above, &name);
         let object = Diropargs3 { dir: above.handle, name: name.into() };
-        let result = self.nfs().remove(&Remove3Args { object }).await;
-        match result.map_err(|source| ClientError::call("REMOVE", &path, source))? {
-            Remove3Res::Nfs3Ok(_) => Ok(()),
-            Remove3Res::Default(status, _) => Err(ClientError::status("REMOVE", &path, status as i32)),
-        }
+        self.call::<proc::Remove>(&Remove3Args { object }, &path).await.map(drop)
     }
 
     /// Removes an empty directory.
@@ -146,11 +139,7 @@ impl Remote {
     pub async fn remove_directory(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let path = below(above, &name);
         let object = Diropargs3 { dir: above.handle, name: name.into() };
-        let result = self.nfs().rmdir(&Rmdir3Args { object }).await;
-        match result.map_err(|source| ClientError::call("RMDIR", &path, source))? {
-            Rmdir3Res::Nfs3Ok(_) => Ok(()),
-            Rmdir3Res::Default(status, _) => Err(ClientError::status("RMDIR", &path, status as i32)),
-        }
+        self.call::<proc::Rmdir>(&Rmdir3Args { object }, &path).await.map(drop)
     }
 
     /// Renames a file or directory within an export. Replaces an existing file.
@@ -164,11 +153,8 @@ impl Remote {
     ) -> Result<(), ClientError> {
         let path = below(from.0, &from.1);
         let place = |(dir, name): (&RemoteFile, Bytes)| Diropargs3 { dir: dir.handle, name: name.into() };
-        let result = self.nfs().rename(&Rename3Args { from: place(from), to: place(to) }).await;
-        match result.map_err(|source| ClientError::call("RENAME", &path, source))? {
-            Rename3Res::Nfs3Ok(_) => Ok(()),
-            Rename3Res::Default(status, _) => Err(ClientError::status("RENAME", &path, status as i32)),
-        }
+        let args = Rename3Args { from: place(from), to: place(to) };
+        self.call::<proc::Rename>(&args, &path).await.map(drop)
     }
 
     /// Sets the length of a regular file.
@@ -189,11 +175,7 @@ impl Remote {
 
     async fn set(&self, file: &RemoteFile, new_attributes: Sattr3) -> Result<(), ClientError> {
         let args = Setattr3Args { object: file.handle, new_attributes, guard: None };
-        let result = self.nfs().setattr(&args).await;
-        match result.map_err(|source| ClientError::call("SETATTR", &file.path, source))? {
-            Setattr3Res::Nfs3Ok(_) => Ok(()),
-            Setattr3Res::Default(status, _) => Err(ClientError::status("SETATTR", &file.path, status as i32)),
-        }
+        self.call::<proc::Setattr>(&args, &file.path).await.map(drop)
     }
 
     /// Returns the regular file with this name, or creates an empty file.

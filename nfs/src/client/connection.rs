@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use rpcrdma_mount3::mount_v3;
@@ -169,6 +170,15 @@ impl ServerConnection {
         match self {
             ServerConnection::Rdma(client) => client.peer(),
             ServerConnection::Tcp(client) => Some(client.peer()),
+        }
+    }
+
+    /// Returns the timeout of this client's calls.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        match self {
+            ServerConnection::Rdma(client) => client.timeout(),
+            ServerConnection::Tcp(client) => client.timeout(),
         }
     }
 

@@ -1,9 +1,8 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use rpcrdma_nfs3::{
-    Entryplus3Element, Fattr3, Ftype3, NfsFh3, Readdirplus3Args, Readdirplus3Res, Readdirplus3Resok,
-};
+use rpcrdma_nfs3::nfs_v3::proc;
+use rpcrdma_nfs3::{Entryplus3Element, Fattr3, Ftype3, NfsFh3, Readdirplus3Args, Readdirplus3Resok};
 
 use super::{ClientError, Remote, RemoteFile, below};
 
@@ -59,7 +58,8 @@ impl Remote {
             maxcount: REPLY,
         };
         loop {
-            let Readdirplus3Resok { cookieverf, reply, .. } = self.list_some(dir, &args).await?;
+            let listed = self.call::<proc::Readdirplus>(&args, &dir.path).await?;
+            let Readdirplus3Resok { cookieverf, reply, .. } = listed;
             let last = reply.entries.last().map(|entry| entry.cookie);
             for entry in reply.entries {
                 // Skipped entries also count toward the limit: a server could return `.` forever.
@@ -78,20 +78,6 @@ impl Remote {
                 return Err(violation("the server repeated a cookie"));
             }
             args = Readdirplus3Args { cookie: last, cookieverf, ..args };
-        }
-    }
-
-    async fn list_some(
-        &self,
-        dir: &RemoteFile,
-        args: &Readdirplus3Args,
-    ) -> Result<Readdirplus3Resok, ClientError> {
-        let result = self.nfs().readdirplus(args).await;
-        match result.map_err(|source| ClientError::call("READDIRPLUS", &dir.path, source))? {
-            Readdirplus3Res::Nfs3Ok(some) => Ok(some),
-            Readdirplus3Res::Default(status, _) => {
-                Err(ClientError::status("READDIRPLUS", &dir.path, status as i32))
-            }
         }
     }
 

@@ -7,17 +7,17 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use rpcrdma_nfs3::nfs_v3::Client;
+use rpcrdma_nfs3::nfs_v3::{Client, proc};
 use rpcrdma_nfs3::{
-    Commit3Args, Commit3Res, Create3Args, Create3Res, Createhow3, Createmode3, Diropargs3, Ftype3, NfsFh3,
-    Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, Writeverf3,
+    Commit3Args, Create3Args, Createhow3, Createmode3, Diropargs3, Ftype3, NfsFh3, Read3Args, Sattr3,
+    StableHow, Write3Args, Writeverf3,
 };
 use rpcrdma_runtime::{CallError, ResultMemoryError};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{CHUNK_MAX, ClientError, NfsConnection, Remote, RemoteFile, ServerConnection, WINDOW, below};
+use super::{CHUNK_MAX, ClientError, Remote, RemoteFile, ServerConnection, WINDOW, below};
 
 /// Maximum number of attempts to write a source if the server restarts before the COMMIT.
 const ATTEMPTS: u32 = 3;
@@ -159,10 +159,10 @@ impl Remote {
             let free = if readers.len() < WINDOW { None } else { readers.pop_front() };
             let reader = free.unwrap_or_else(|| {
                 let memory = BytesMut::with_capacity(self.read_size as usize);
-                Client(self.nfs.0.with_result_memory(memory))
+                Remote { nfs: Client(self.nfs.0.with_result_memory(memory)), ..self.clone() }
             });
             readers.push_back(reader.clone());
-            window.start(read_range([reader, self.nfs.clone()], range, file.path.clone()));
+            window.start(read_range([reader, self.clone()], range, file.path.clone()));
             next_offset = next_offset.saturating_add(u64::from(self.read_size));
             let is_before_known_end = next_offset < file.attributes.size;
             while (window.is_full() || !is_before_known_end)
@@ -215,11 +215,8 @@ impl Remote {
             r#where: Diropargs3 { dir: dir.handle, name: name.clone().into() },
             how: Createhow3::ObjAttributes(Createmode3::Unchecked, new),
         };
-        let result = self.nfs.create(&args).await;
-        match result.map_err(|source| ClientError::call("CREATE", &path, source))? {
-            Create3Res::Nfs3Ok(made) => self.made(dir, name, path, made.obj.zip(made.obj_attributes)).await,
-            Create3Res::Default(status, _) => Err(ClientError::status("CREATE", &path, status as i32)),
-        }
+        let made = self.call::<proc::Create>(&args, &path).await?;
+        self.made(dir, name, path, made.obj.zip(made.obj_attributes)).await
     }
 
     /// Writes the data of a source and commits the data to stable storage. Writes all data again if the
@@ -277,7 +274,7 @@ impl Remote {
             if !last {
                 sum.update(&data);
                 let len = data.len() as u64;
-                window.start(write_range(self.nfs.clone(), file.handle, offset, data, file.path.clone()));
+                window.start(write_range(self.clone(), file.handle, offset, data, file.path.clone()));
                 offset = offset.saturating_add(len);
             }
             while (window.is_full() || last)
@@ -295,11 +292,8 @@ impl Remote {
     }
 
     async fn commit(&self, file: &RemoteFile) -> Result<Writeverf3, ClientError> {
-        let result = self.nfs.commit(&Commit3Args { file: file.handle, offset: 0, count: 0 }).await;
-        match result.map_err(|source| ClientError::call("COMMIT", &file.path, source))? {
-            Commit3Res::Nfs3Ok(done) => Ok(done.verf),
-            Commit3Res::Default(status, _) => Err(ClientError::status("COMMIT", &file.path, status as i32)),
-        }
+        let args = Commit3Args { file: file.handle, offset: 0, count: 0 };
+        Ok(self.call::<proc::Commit>(&args, &file.path).await?.verf)
     }
 }
 
@@ -356,12 +350,12 @@ struct Range {
 }
 
 /// Reads a range, and calls again after a short reply. Also returns true if the range reaches the end of the
-/// file. `reader` has memory for one result; `nfs` is called if that memory is in use.
+/// file. `reader` has memory for one result; `remote` is called if that memory is in use.
 ///
 /// The data of short replies is copied: each reply keeps memory for a complete range, so a hostile server
 /// could exhaust memory with replies of a few bytes.
 async fn read_range(
-    [reader, nfs]: [Client<NfsConnection>; 2],
+    [reader, remote]: [Remote; 2],
     range: Range,
     path: String,
 ) -> Result<(Bytes, bool), ClientError> {
@@ -369,13 +363,11 @@ async fn read_range(
     let Range { handle: file, mut offset, mut count } = range;
     loop {
         let args = Read3Args { file, offset, count };
-        let result = match reader.read(&args).await {
-            Err(CallError::ResultMemory(ResultMemoryError::InUse)) => nfs.read(&args).await,
-            result => result,
-        };
-        let read = match result.map_err(|source| ClientError::call("READ", &path, source))? {
-            Read3Res::Nfs3Ok(read) => read,
-            Read3Res::Default(status, _) => return Err(ClientError::status("READ", &path, status as i32)),
+        let read = match reader.call::<proc::Read>(&args, &path).await {
+            Err(ClientError::Call { source: CallError::ResultMemory(ResultMemoryError::InUse), .. }) => {
+                remote.call::<proc::Read>(&args, &path).await?
+            }
+            read => read?,
         };
         let len = u32::try_from(read.data.len()).ok().filter(|len| *len <= count && *len == read.count);
         let len = len.ok_or_else(|| {
@@ -408,7 +400,7 @@ async fn read_range(
 /// Writes a range, and calls again after a partial write. Returns the number of written bytes, and the
 /// verifiers of uncommitted data.
 async fn write_range(
-    nfs: Client<NfsConnection>,
+    remote: Remote,
     file: NfsFh3,
     mut offset: u64,
     mut data: Bytes,
@@ -420,11 +412,7 @@ async fn write_range(
         let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let stable = StableHow::Unstable;
         let args = Write3Args { file, offset, count, stable, data: data.clone().into() };
-        let result = nfs.write(&args).await;
-        let done = match result.map_err(|source| ClientError::call("WRITE", &path, source))? {
-            Write3Res::Nfs3Ok(done) => done,
-            Write3Res::Default(status, _) => return Err(ClientError::status("WRITE", &path, status as i32)),
-        };
+        let done = remote.call::<proc::Write>(&args, &path).await?;
         if done.count == 0 || done.count > count {
             return Err(ClientError::server(
                 "WRITE",

@@ -139,7 +139,7 @@ impl Client {
         tokio::spawn(driver.instrument(span));
         let ClientOptions { config, credential, min_item, observer, .. } = options;
         let calls: Arc<dyn RdmaSession> = calls;
-        Client { handle: ClientHandle::new(calls, stats, credential, observer), config, min_item }
+        Client { handle: ClientHandle::new(calls, stats, credential, observer, timeout), config, min_item }
     }
 
     /// Returns a client on the same connection that uses `min_item` instead of [`ClientOptions::min_item`].

@@ -19,7 +19,7 @@ use crate::xdr::{BytesMut, Message, Received, Reducer};
 /// One clone of a client: the session that all clones share, and the settings of this clone's calls.
 pub(super) struct ClientHandle<S: SessionHandle + ?Sized> {
     shared: Arc<ClientShared<S>>,
-    timeout: Option<Duration>,
+    timeout: Duration,
     retransmit: Option<bool>,
     memory: Option<Arc<ResultMemory>>,
 }
@@ -50,17 +50,22 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         stats: ClientStats,
         credential: Credential,
         observer: Option<Observer>,
+        timeout: Duration,
     ) -> Self {
         let shared = Arc::new(ClientShared { session, stats, credential, observer });
-        ClientHandle { shared, timeout: None, retransmit: None, memory: None }
+        ClientHandle { shared, timeout, retransmit: None, memory: None }
     }
 
     pub(super) fn session(&self) -> &S {
         &self.shared.session
     }
 
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     pub(super) fn with_timeout(&self, timeout: Duration) -> Self {
-        ClientHandle { timeout: Some(timeout), ..self.clone() }
+        ClientHandle { timeout, ..self.clone() }
     }
 
     pub(super) fn without_retransmission(&self) -> Self {
@@ -151,8 +156,8 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         lease: Option<&Lease>,
     ) -> Result<IncomingReply, CallError> {
         let retransmit = sends.retransmit(self.retransmit);
-        let call =
-            SessionCall { message, bounds, timeout: self.timeout, retransmit, memory: memory_of(lease) };
+        let (timeout, memory) = (Some(self.timeout), memory_of(lease));
+        let call = SessionCall { message, bounds, timeout, retransmit, memory };
         let session = self.session();
         let outcome = transact(session, target, Some(bounds.whole), call).await;
         outcome.map_err(|error| error.with_peer(|| session.endpoints().peer))
@@ -164,6 +169,12 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
 macro_rules! client_methods {
     ($client:ident { $($field:ident),* }) => {
         impl $client {
+            /// Returns the timeout of this client's calls.
+            #[must_use]
+            pub fn timeout(&self) -> std::time::Duration {
+                self.handle.timeout()
+            }
+
             /// Returns a client on the same connection whose calls have this timeout. The timeout covers the
             /// whole time until the reply, across reconnections.
             #[must_use]

@@ -102,7 +102,7 @@ impl TcpClient {
         );
         tokio::spawn(driver.instrument(debug_span!("client", %peer)));
         let TcpClientOptions { credential, observer, .. } = options;
-        Ok(TcpClient { handle: ClientHandle::new(calls, stats, credential, observer) })
+        Ok(TcpClient { handle: ClientHandle::new(calls, stats, credential, observer, timeout) })
     }
 
     /// Returns a client on the same connection whose calls store the first eligible item of their result in
