@@ -7,6 +7,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -95,6 +96,19 @@ fn files_stay_open_until_they_are_removed_renamed_or_idle() {
         std::thread::sleep(Duration::from_millis(100));
     }
     drop(export);
+}
+
+#[test]
+fn a_running_program_can_be_committed() {
+    let (dir, export) = served();
+    let path = dir.path().join("sleep");
+    fs::copy("/bin/sleep", &path).unwrap();
+    let program = found(&export, "sleep");
+    let mut running = Command::new(&path).arg("600").spawn().unwrap();
+    let committed = export.commit(&NfsCaller::ROOT, &program, 0, 0).result;
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(committed, Ok(()));
 }
 
 #[test]

@@ -330,9 +330,12 @@ impl Export for DirectoryExport {
     fn commit(&self, caller: &NfsCaller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
         let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
-            // A caller that may only read can also commit.
+            // A caller that may only read can also commit. A running program cannot be opened for writing
+            // (ETXTBSY).
             let open = match self.locked_content(located, Purpose::Write, acting) {
-                Err(NfsError::Acces) => self.locked_content(located, Purpose::Read, acting)?,
+                Err(NfsError::Acces | NfsError::JukeBox) => {
+                    self.locked_content(located, Purpose::Read, acting)?
+                }
                 opened => opened?,
             };
             Ok((located.stat.key, open))
