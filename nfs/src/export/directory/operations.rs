@@ -164,8 +164,8 @@ impl Export for DirectoryExport {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
                 Ok(file) => {
-                    let stat = Stat::of(&file)?;
-                    self.made(dir, name, Located { file, stat }, new, acting)
+                    let located = Stat::of(&file).map(|stat| Located { file, stat });
+                    self.made(dir, name, located, new, acting)
                 }
                 Err(Errno::EXIST) => self.recreate(dir, name, how),
                 Err(error) => Err(error.into()),
@@ -184,7 +184,7 @@ impl Export for DirectoryExport {
             names::check_new(name)?;
             let new = SetAttributes { size: None, ..settable(new, acting)? };
             mkdirat(&dir.file, name, Mode::RWXU)?;
-            self.made(dir, name, at_name(&dir.file, name)?, new, acting)
+            self.made(dir, name, at_name(&dir.file, name), new, acting)
         })
     }
 
@@ -206,7 +206,7 @@ impl Export for DirectoryExport {
             }
             let new = SetAttributes { size: None, mode: None, ..settable(new, acting)? };
             symlinkat(&target[..], &dir.file, name)?;
-            self.made(dir, name, at_name(&dir.file, name)?, new, acting)
+            self.made(dir, name, at_name(&dir.file, name), new, acting)
         })
     }
 
@@ -235,7 +235,7 @@ impl Export for DirectoryExport {
                 Err(Errno::PERM) if acting.is_root() || !acting.is_caller() => return Err(NfsError::NotSupp),
                 Err(error) => return Err(error.into()),
             }
-            self.made(dir, name, at_name(&dir.file, name)?, new, acting)
+            self.made(dir, name, at_name(&dir.file, name), new, acting)
         })
     }
 
@@ -407,23 +407,27 @@ impl DirectoryExport {
         Ok(plus.then(|| self.record(&dir.stat, name, stat)))
     }
 
-    /// Sets the attributes of a new file and records its name. On failure, removes the file: otherwise, a
-    /// second attempt of the client would find the file of the first.
+    /// Sets the attributes of a new file and records its name. If this fails, or if the file was not located,
+    /// removes the file: otherwise, a second attempt of the client would find the file of the first.
     fn made(
         &self,
         dir: &Located,
         name: &[u8],
-        located: Located,
+        located: Result<Located, NfsError>,
         new: SetAttributes,
         acting: &ThreadIdentity<'_>,
     ) -> Result<Found, NfsError> {
-        self.completed(dir, name, &located, new, acting).inspect_err(|_| {
-            let key = located.stat.key;
-            let is_directory = located.stat.is(FileKind::Directory);
+        let made = match &located {
+            Ok(located) => self.completed(dir, name, located, new, acting),
+            Err(error) => Err(*error),
+        };
+        made.inspect_err(|_| {
+            let Ok(Stat { key, attributes, .. }) = Stat::of_name(&dir.file, name) else { return };
+            let is_directory = attributes.kind == FileKind::Directory;
             let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Another process may have replaced the file. The first error is more useful than an error of the
             // removal.
-            if Stat::of_name(&dir.file, name).is_ok_and(|there| there.key == key)
+            if located.as_ref().ok().is_none_or(|located| located.stat.key == key)
                 && unlinkat(&dir.file, name, flags).is_ok()
             {
                 self.open_files.close(key);
@@ -583,6 +587,26 @@ mod tests {
         assert_ne!(before, after);
         export.commit(&caller, &file, 0, 0).result.unwrap();
         assert_eq!(export.write_verifier(), after);
+    }
+
+    /// Another call may have found and written the file before its CREATE fails.
+    #[test]
+    fn a_failed_create_forgets_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let (export, caller) = (DirectoryExport::open(dir.path()).unwrap(), NfsCaller::ROOT);
+        let file = export.lookup(&caller, &export.root(), b"file").unwrap().handle;
+        export.write(&caller, &file, 0, &Bytes::from_static(b"data"), Stability::Unstable).result.unwrap();
+        let top = export.locate_directory(&export.root()).unwrap();
+        let located = at_name(&top.file, b"file").unwrap();
+        let (stat, acting) = (located.stat.clone(), export.identities.impersonate(&caller).unwrap());
+        let is_open = || export.open_files.get(&stat, Purpose::Write, acting.caller()).is_some();
+        assert!(is_open() && export.table.parent(stat.key).is_some());
+        let invalid = SetAttributes { uid: Some(u32::MAX), ..SetAttributes::default() };
+        let failed = export.made(&top, b"file", Ok(located), invalid, &acting);
+        assert_eq!(failed.unwrap_err(), NfsError::Inval);
+        assert!(!is_open() && export.table.parent(stat.key).is_none());
+        assert!(!dir.path().join("file").exists());
     }
 
     /// While an fsync of a directory or file runs, a change waits for the next one (RFC 1813 section 4.7).
