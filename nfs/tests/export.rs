@@ -507,6 +507,31 @@ fn pipes_and_sockets_have_names(export: &impl Export) {
     }
 }
 
+/// The files of such a directory would be stale.
+#[test]
+fn a_directory_that_is_too_deep_is_refused() {
+    let dir = writable_by_all();
+    let path = |levels: usize| dir.path().join("d/".repeat(levels));
+    std::fs::create_dir_all(path(1025)).unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap();
+    let below = |dir: &FileHandle| export.lookup(&WHO, dir, b"d").map(|found| found.handle);
+    let deepest = (0..1024).fold(export.root(), |dir, _| below(&dir).unwrap());
+    let file = make(&export, &deepest, "file");
+    write(&export, &file, 0, b"content");
+    assert_eq!(read(&export, &file, 0, 100), (b"content".to_vec(), true));
+    assert_eq!(below(&deepest), Err(NfsError::NameTooLong));
+    let (listed, eof) = list(&export, &deepest, 0, usize::MAX);
+    let found = |name: &[u8]| listed.iter().find(|entry| entry.name == name).unwrap().found.is_some();
+    assert!(eof && found(b"file") && !found(b"d"));
+    std::fs::remove_dir(path(1025)).unwrap();
+    let made = export.mkdir(&WHO, &deepest, b"d", &SetAttributes::default());
+    assert_eq!(made.result.unwrap_err(), NfsError::NameTooLong);
+    assert_eq!(below(&deepest), Err(NfsError::NoEnt), "the call created no directory");
+    // Removing the tree in one call would need a descriptor for each level.
+    export.remove(&WHO, &deepest, b"file").result.unwrap();
+    (1..=1024).rev().for_each(|levels| std::fs::remove_dir(path(levels)).unwrap());
+}
+
 #[test]
 fn handles_survive_the_server() {
     let dir = tempfile::tempdir().unwrap();

@@ -14,6 +14,8 @@
 //!   walk also finds renamed files. It runs only once, and stops after 1,048,576 files.
 //! - If the file system stores no creation times, or if two files have the same creation time, a handle of a
 //!   removed file can refer to a later file with the same number.
+//! - LOOKUP and MKDIR fail with [`NfsError::NameTooLong`] for a directory that is more than 1,024 levels below
+//!   the served directory.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes of this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
@@ -371,11 +373,17 @@ impl DirectoryExport {
         if self.read_only { granted & !access_bits::CHANGES } else { granted }
     }
 
-    fn record(&self, dir: &Stat, name: &[u8], stat: Stat) -> Found {
+    /// # Errors
+    /// [`NfsError::NameTooLong`] for a directory that is too deep: its files could not be located.
+    fn record(&self, dir: &Stat, name: &[u8], stat: Stat) -> Result<Found, NfsError> {
         if stat.key != self.root.key {
-            self.table.record(stat.key, stat.is(FileKind::Directory), dir.key, name);
+            let is_directory = stat.is(FileKind::Directory);
+            self.table.record(stat.key, is_directory, dir.key, name);
+            if is_directory && self.table.path(stat.key, self.root.key) == Err(NfsError::NameTooLong) {
+                return Err(NfsError::NameTooLong);
+            }
         }
-        Found { handle: self.handle(&stat), attributes: stat.attributes }
+        Ok(Found { handle: self.handle(&stat), attributes: stat.attributes })
     }
 
     /// Locks a file or directory and changes it with the caller's identity, unless the export is read-only.

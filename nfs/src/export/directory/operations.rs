@@ -75,7 +75,7 @@ impl Export for DirectoryExport {
         }
         let stat = Stat::of_name(&dir.file, name)?;
         self.must_be_served(&stat)?;
-        Ok(self.record(&dir.stat, name, stat))
+        self.record(&dir.stat, name, stat)
     }
 
     fn access(
@@ -404,7 +404,7 @@ impl DirectoryExport {
         }
         let Ok(stat) = Stat::of_name(&dir.file, name) else { return Ok(None) };
         self.must_be_served(&stat)?;
-        Ok(plus.then(|| self.record(&dir.stat, name, stat)))
+        Ok(if plus { self.record(&dir.stat, name, stat).ok() } else { None })
     }
 
     /// Sets the attributes of a new file and records its name. If this fails, or if the file was not located,
@@ -456,7 +456,7 @@ impl DirectoryExport {
         }
         set_attributes(located, &new, acting)?;
         let stat = Stat::of(&located.file)?;
-        Ok(self.record(&dir.stat, name, stat))
+        self.record(&dir.stat, name, stat)
     }
 
     fn recreate(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, NfsError> {
@@ -474,13 +474,13 @@ impl DirectoryExport {
                     self.sync(located.stat.key, &open)?;
                 }
                 let stat = Stat::of(&located.file)?;
-                Ok(self.record(&dir.stat, name, stat))
+                self.record(&dir.stat, name, stat)
             }
             CreateHow::Exclusive(verifier)
                 if attributes.size == 0
                     && [attributes.atime, attributes.mtime] == verifier_times(*verifier) =>
             {
-                Ok(self.record(&dir.stat, name, located.stat))
+                self.record(&dir.stat, name, located.stat)
             }
             _ => Err(NfsError::Exist),
         }

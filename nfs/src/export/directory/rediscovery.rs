@@ -15,7 +15,7 @@ impl DirectoryExport {
         let mut pending = vec![self.root.key];
         let mut learnt = 0;
         while let Some(key) = pending.pop() {
-            let Some(path) = self.table.path(key, self.root.key) else { continue };
+            let Ok(path) = self.table.path(key, self.root.key) else { continue };
             let is_top = path.as_os_str().is_empty();
             let opened = if is_top { self.top.try_clone() } else { open_directory(&self.top, &path) };
             let Ok(dir) = opened else { continue };

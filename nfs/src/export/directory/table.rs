@@ -6,11 +6,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::stat::Key;
+use crate::export::NfsError;
 
 /// Maximum number of recorded names per file; a LOOKUP records a dropped name again.
 const PLACES_MAX: usize = 8;
 /// Number of files before the first sweep: about 10 MB of memory.
 pub(super) const SWEEP_MIN: usize = 1 << 16;
+/// Maximum number of levels from the root to a directory. Bounds the work of each call and ends cycles, which
+/// outdated records can form.
 const DEPTH_MAX: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,8 +93,12 @@ impl Table {
         self.lock().places.get(&key)?.first().map(|place| place.parent)
     }
 
-    /// Returns the path of a directory from the root, if known.
-    pub(super) fn path(&self, directory: Key, root: Key) -> Option<PathBuf> {
+    /// Returns the path of a directory from the root.
+    ///
+    /// # Errors
+    /// [`NfsError::Stale`] for an unknown path, [`NfsError::NameTooLong`] for a path of more than `DEPTH_MAX`
+    /// names.
+    pub(super) fn path(&self, directory: Key, root: Key) -> Result<PathBuf, NfsError> {
         path(&self.lock().places, directory, root)
     }
 
@@ -101,22 +108,23 @@ impl Table {
         let table = self.lock();
         let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();
         // The most recently recorded name is the most likely to be valid.
-        places.iter().rev().map(|place| (path(&table.places, place.parent, root), place.clone())).collect()
+        let located = |place: &Place| (path(&table.places, place.parent, root).ok(), place.clone());
+        places.iter().rev().map(located).collect()
     }
 }
 
-fn path(table: &HashMap<Key, Vec<Place>>, directory: Key, root: Key) -> Option<PathBuf> {
+fn path(table: &HashMap<Key, Vec<Place>>, directory: Key, root: Key) -> Result<PathBuf, NfsError> {
     let mut names = Vec::new();
     let mut at = directory;
     while at != root {
         if names.len() >= DEPTH_MAX {
-            return None;
+            return Err(NfsError::NameTooLong);
         }
-        let place = table.get(&at)?.first()?;
+        let place = table.get(&at).and_then(|places| places.first()).ok_or(NfsError::Stale)?;
         names.push(OsStr::from_bytes(&place.name));
         at = place.parent;
     }
-    Some(names.into_iter().rev().collect())
+    Ok(names.into_iter().rev().collect())
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl TryExport for DirectoryExport {
             return None;
         }
         let found = at_path(&dir.file, Path::new(OsStr::from_bytes(name)))?;
-        Some((self.record(&dir.stat, name, found.stat), dir.stat.attributes))
+        Some((self.record(&dir.stat, name, found.stat).ok()?, dir.stat.attributes))
     }
 
     fn try_read(
