@@ -290,10 +290,14 @@ fn handles_survive_renames(export: &impl Export) {
     assert_eq!(export.rename(&WHO, (&root, b"a"), (&root, b"c")).result, Err(NfsError::NoEnt));
 }
 
-/// The path is longer than the maximum of a system call, 4095 bytes.
-fn a_file_with_a_long_path_is_served(export: &impl Export) {
+/// Makes a directory whose path is longer than the maximum of a system call, 4095 bytes.
+fn make_long_path(export: &impl Export) -> FileHandle {
     let name = "n".repeat(250);
-    let deepest = (0..40).fold(export.root(), |dir, _| make_dir(export, &dir, &name));
+    (0..40).fold(export.root(), |dir, _| make_dir(export, &dir, &name))
+}
+
+fn a_file_with_a_long_path_is_served(export: &impl Export) {
+    let deepest = make_long_path(export);
     let file = make(export, &deepest, "file");
     write(export, &file, 0, b"content");
     assert_eq!(read(export, &file, 0, 100), (b"content".to_vec(), true));
@@ -505,6 +509,20 @@ fn pipes_and_sockets_have_names(export: &impl Export) {
         export.remove(&WHO, &root, name.as_bytes()).result.unwrap();
         assert_eq!(export.attributes(&made.handle).unwrap_err(), NfsError::Stale);
     }
+}
+
+/// A new server finds the files by a walk, which must also open long paths.
+#[test]
+fn handles_of_files_with_long_paths_survive_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = HandleKey::random().unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap().keyed(key.clone());
+    let deepest = make_long_path(&export);
+    let file = make(&export, &deepest, "file");
+    write(&export, &file, 0, b"content");
+    let export = DirectoryExport::open(dir.path()).unwrap().keyed(key);
+    assert_eq!(read(&export, &file, 0, 100), (b"content".to_vec(), true));
+    assert_eq!(export.lookup(&WHO, &deepest, b"file").unwrap().handle, file);
 }
 
 /// The files of such a directory would be stale.
