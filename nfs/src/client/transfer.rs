@@ -359,9 +359,10 @@ async fn read_range(
     range: Range,
     path: String,
 ) -> Result<(Bytes, bool), ClientError> {
+    let violation = |what| ClientError::server("READ", &path, what);
     let mut short = BytesMut::new();
     let Range { handle: file, mut offset, mut count } = range;
-    loop {
+    let last = loop {
         let args = Read3Args { file, offset, count };
         let read = match reader.call::<proc::Read>(&args, &path).await {
             Err(ClientError::Call { source: CallError::ResultMemory(ResultMemoryError::InUse), .. }) => {
@@ -371,30 +372,23 @@ async fn read_range(
         };
         let len = u32::try_from(read.data.len()).ok().filter(|len| *len <= count && *len == read.count);
         let len = len.ok_or_else(|| {
-            ClientError::server(
-                "READ",
-                &path,
-                "count differs from the length of the data or exceeds the requested count",
-            )
+            violation("count differs from the length of the data or exceeds the requested count")
         })?;
         if len == 0 && !read.eof {
-            return Err(ClientError::server(
-                "READ",
-                &path,
-                "the reply has neither data nor the end of the file",
-            ));
+            return Err(violation("the reply has neither data nor the end of the file"));
         }
         offset = offset.saturating_add(u64::from(len));
         count = count.saturating_sub(len);
-        let is_last = read.eof || count == 0;
-        if is_last && short.is_empty() {
-            return Ok((read.data.into_bytes(), read.eof));
+        if read.eof || count == 0 {
+            break read;
         }
         short.extend_from_slice(&read.data);
-        if is_last {
-            return Ok((short.freeze(), read.eof));
-        }
+    };
+    if short.is_empty() {
+        return Ok((last.data.into_bytes(), last.eof));
     }
+    short.extend_from_slice(&last.data);
+    Ok((short.freeze(), last.eof))
 }
 
 /// Writes a range, and calls again after a partial write. Returns the number of written bytes, and the

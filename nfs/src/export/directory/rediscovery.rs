@@ -16,9 +16,7 @@ impl DirectoryExport {
         let mut learnt = 0;
         while let Some(key) = pending.pop() {
             let Ok(path) = self.table.path(key, self.root.key) else { continue };
-            let is_top = path.as_os_str().is_empty();
-            let opened = if is_top { self.top.try_clone() } else { open_directory(&self.top, &path) };
-            let Ok(dir) = opened else { continue };
+            let Ok(dir) = open_directory(&self.top, &path) else { continue };
             // The sandbox opens directories for lookups only and not for reading.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let listed = openat(&dir, c".", flags, Mode::empty()).and_then(Dir::new);

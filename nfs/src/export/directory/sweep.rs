@@ -52,12 +52,15 @@ fn outdated_places(table: &Table, top: &Dir, root: Key, key: Key) -> impl Iterat
 
 /// Opens a file by a directory's path from the root and the file's name in that directory.
 pub(super) fn open_at(top: &Dir, path: &Path, name: &[u8]) -> Result<Located, NfsError> {
-    if path.as_os_str().is_empty() { at_name(top, name) } else { at_name(open_directory(top, path)?, name) }
+    at_name(open_directory(top, path)?, name)
 }
 
-/// Opens a directory by its path. The system rejects paths of [`PATH_MAX`] bytes and more, so a longer path
-/// is opened in parts.
+/// Opens a directory by its path; the empty path is `top`. The system rejects paths of [`PATH_MAX`] bytes and
+/// more, so a longer path is opened in parts.
 pub(super) fn open_directory(top: &Dir, path: &Path) -> io::Result<Dir> {
+    if path.as_os_str().is_empty() {
+        return top.try_clone();
+    }
     if path.as_os_str().len() < PATH_MAX {
         return top.open_dir(path);
     }
