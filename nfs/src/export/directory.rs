@@ -387,57 +387,46 @@ impl DirectoryExport {
     }
 
     /// Locks a file or directory and changes it with the caller's identity, unless the export is read-only.
-    fn change<T>(
+    /// After a successful change, calls `sync` without the lock, so that other calls do not wait for a disk.
+    fn change<T, U>(
         &self,
         caller: &NfsCaller,
         located: Result<Located, NfsError>,
         change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<T, NfsError>,
-    ) -> Outcome<T> {
-        match located {
-            Ok(mut located) => self.change_located(caller, &mut located, change),
-            Err(error) => Outcome::failed(error),
-        }
-    }
-
-    /// Like [`DirectoryExport::change`], for a change of attributes or of a directory's names. The change is
-    /// on stable storage before the call ends (RFC 1813 section 4.7).
-    fn change_metadata<T>(
-        &self,
-        caller: &NfsCaller,
-        located: Result<Located, NfsError>,
-        change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<T, NfsError>,
-    ) -> Outcome<T> {
+        sync: impl FnOnce(&Located, T) -> Result<U, NfsError>,
+    ) -> Outcome<U> {
         let mut located = match located {
             Ok(located) => located,
             Err(error) => return Outcome::failed(error),
         };
-        let Outcome { result, wcc } = self.change_located(caller, &mut located, change);
-        // Syncs without the file's lock, so that other calls do not wait for the sync.
-        let result = result.and_then(|value| self.sync_metadata(&located).map(|()| value));
-        Outcome { result, wcc }
-    }
-
-    fn change_located<T>(
-        &self,
-        caller: &NfsCaller,
-        located: &mut Located,
-        change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<T, NfsError>,
-    ) -> Outcome<T> {
         if self.read_only {
             return Outcome {
                 result: Err(NfsError::RoFs),
-                wcc: Wcc { before: None, after: Some(located.stat.attributes.clone()) },
+                wcc: Wcc { before: None, after: Some(located.stat.attributes) },
             };
         }
-        let _held = self.locks.one(located.stat.key);
+        let held = self.locks.one(located.stat.key);
         // The attributes may have changed before this call got the lock.
         match Stat::of(&located.file) {
             Ok(stat) => located.stat = stat,
             Err(error) => return Outcome::failed(error),
         }
         let before = Some(Before::from(&located.stat.attributes));
-        let result = self.identities.impersonate(caller).and_then(|acting| change(located, &acting));
-        Outcome { result, wcc: Wcc { before, after: after(located) } }
+        let result = self.identities.impersonate(caller).and_then(|acting| change(&located, &acting));
+        let wcc = Wcc { before, after: after(&located) };
+        drop(held);
+        Outcome { result: result.and_then(|changed| sync(&located, changed)), wcc }
+    }
+
+    /// Changes the names in a directory. The change is on stable storage before the call ends (RFC 1813
+    /// section 4.7).
+    fn change_names<T>(
+        &self,
+        caller: &NfsCaller,
+        dir: Result<Located, NfsError>,
+        change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<T, NfsError>,
+    ) -> Outcome<T> {
+        self.change(caller, dir, change, |dir, changed| self.sync_metadata(dir).map(|()| changed))
     }
 }
 

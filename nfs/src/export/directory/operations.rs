@@ -52,18 +52,18 @@ impl Export for DirectoryExport {
         new: &SetAttributes,
         guard: Option<FileTime>,
     ) -> Outcome<()> {
-        let change = |located: &Located, acting: &ThreadIdentity<'_>| {
-            if guard.is_some_and(|guard| guard != located.stat.attributes.ctime) {
-                return Err(NfsError::NotSync);
-            }
-            set_attributes(located, new, acting)
-        };
-        let located = self.locate(file);
-        if *new == SetAttributes::default() {
-            self.change(caller, located, change)
-        } else {
-            self.change_metadata(caller, located, change)
-        }
+        let sets_any = *new != SetAttributes::default();
+        self.change(
+            caller,
+            self.locate(file),
+            |located, acting| {
+                if guard.is_some_and(|guard| guard != located.stat.attributes.ctime) {
+                    return Err(NfsError::NotSync);
+                }
+                set_attributes(located, new, acting)
+            },
+            |located, ()| if sets_any { self.sync_metadata(located) } else { Ok(()) },
+        )
     }
 
     fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
@@ -136,26 +136,28 @@ impl Export for DirectoryExport {
         data: &Bytes,
         stable: Stability,
     ) -> Outcome<WriteResult> {
-        let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
-            located.must_be_regular()?;
-            let data = data.slice(..data.len().min(TRANSFER_MAX as usize));
-            let end = offset.checked_add(data.len() as u64);
-            end.filter(|end| i64::try_from(*end).is_ok()).ok_or(NfsError::FBig)?;
-            let open = self.locked_content(located, Purpose::Write, acting)?;
-            Ok((write_all(&open, &data, offset)?, located.stat.key, open))
-        });
-        // Syncs without the file's lock, so that calls without disk access do not wait for the sync.
-        let result = result.and_then(|(count, key, open)| {
-            if stable != Stability::Unstable {
-                self.sync(key, &open)?;
-            }
-            Ok(WriteResult { count, committed: stable })
-        });
-        Outcome { result, wcc }
+        self.change(
+            caller,
+            self.locate(file),
+            |located, acting| {
+                located.must_be_regular()?;
+                let data = data.slice(..data.len().min(TRANSFER_MAX as usize));
+                let end = offset.checked_add(data.len() as u64);
+                end.filter(|end| i64::try_from(*end).is_ok()).ok_or(NfsError::FBig)?;
+                let open = self.locked_content(located, Purpose::Write, acting)?;
+                Ok((write_all(&open, &data, offset)?, open))
+            },
+            |located, (count, open)| {
+                if stable != Stability::Unstable {
+                    self.sync(located.stat.key, &open)?;
+                }
+                Ok(WriteResult { count, committed: stable })
+            },
+        )
     }
 
     fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
-        self.change_metadata(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_names(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let new = match how {
                 CreateHow::Unchecked(new) | CreateHow::Guarded(new) => settable(new, acting)?,
@@ -180,7 +182,7 @@ impl Export for DirectoryExport {
         name: &[u8],
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change_metadata(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_names(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let new = SetAttributes { size: None, ..settable(new, acting)? };
             mkdirat(&dir.file, name, Mode::RWXU)?;
@@ -196,7 +198,7 @@ impl Export for DirectoryExport {
         target: &Bytes,
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change_metadata(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_names(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             if target.len() >= PATH_MAX {
                 return Err(NfsError::NameTooLong);
@@ -219,7 +221,7 @@ impl Export for DirectoryExport {
         (kind, device): (FileKind, (u32, u32)),
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change_metadata(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_names(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let (kind, number) = match kind {
                 FileKind::Fifo => (FileType::Fifo, 0),
@@ -275,7 +277,7 @@ impl Export for DirectoryExport {
 
     fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
         let located = self.locate(file);
-        self.change_metadata(caller, self.locate_directory(dir), |dir, _| {
+        self.change_names(caller, self.locate_directory(dir), |dir, _| {
             let located = located?;
             names::check_new(name)?;
             if located.stat.is(FileKind::Directory) {
@@ -328,19 +330,22 @@ impl Export for DirectoryExport {
     }
 
     fn commit(&self, caller: &NfsCaller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
-        let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
-            located.must_be_regular()?;
-            // A caller that may only read can also commit. A running program cannot be opened for writing
-            // (ETXTBSY).
-            let open = match self.locked_content(located, Purpose::Write, acting) {
-                Err(NfsError::Acces | NfsError::JukeBox) => {
-                    self.locked_content(located, Purpose::Read, acting)?
+        self.change(
+            caller,
+            self.locate(file),
+            |located, acting| {
+                located.must_be_regular()?;
+                // A caller that may only read can also commit. A running program cannot be opened for writing
+                // (ETXTBSY).
+                match self.locked_content(located, Purpose::Write, acting) {
+                    Err(NfsError::Acces | NfsError::JukeBox) => {
+                        self.locked_content(located, Purpose::Read, acting)
+                    }
+                    opened => opened,
                 }
-                opened => opened?,
-            };
-            Ok((located.stat.key, open))
-        });
-        Outcome { result: result.and_then(|(key, open)| self.sync(key, &open)), wcc }
+            },
+            |located, open| self.sync(located.stat.key, &open),
+        )
     }
 }
 
@@ -487,7 +492,7 @@ impl DirectoryExport {
     }
 
     fn unlink(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], flags: AtFlags) -> Outcome<()> {
-        self.change_metadata(caller, self.locate_directory(dir), |dir, _| {
+        self.change_names(caller, self.locate_directory(dir), |dir, _| {
             names::check_old(name)?;
             let stat = Stat::of_name(&dir.file, name)?;
             self.must_be_served(&stat)?;
