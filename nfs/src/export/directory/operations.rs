@@ -157,22 +157,32 @@ impl Export for DirectoryExport {
     }
 
     fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
-        self.change_names(caller, self.locate_directory(dir), |dir, acting| {
-            names::check_new(name)?;
-            let new = match how {
-                CreateHow::Unchecked(new) | CreateHow::Guarded(new) => settable(new, acting)?,
-                CreateHow::Exclusive(verifier) => marked(*verifier),
-            };
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(file) => {
-                    let located = Stat::of(&file).map(|stat| Located { file, stat });
-                    self.made(dir, name, located, new, acting)
+        self.change(
+            caller,
+            self.locate_directory(dir),
+            |dir, acting| {
+                names::check_new(name)?;
+                let new = match how {
+                    CreateHow::Unchecked(new) | CreateHow::Guarded(new) => settable(new, acting)?,
+                    CreateHow::Exclusive(verifier) => marked(*verifier),
+                };
+                let flags =
+                    OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
+                    Ok(file) => {
+                        let located = Stat::of(&file).map(|stat| Located { file, stat });
+                        Ok((self.made(dir, name, located, new, acting)?, None))
+                    }
+                    Err(Errno::EXIST) => self.recreate(dir, name, how),
+                    Err(error) => Err(error.into()),
                 }
-                Err(Errno::EXIST) => self.recreate(dir, name, how),
-                Err(error) => Err(error.into()),
-            }
-        })
+            },
+            |dir, (found, truncated)| {
+                truncated.map_or(Ok(()), |file| self.sync_metadata(&file))?;
+                self.sync_metadata(dir)?;
+                Ok(found)
+            },
+        )
     }
 
     fn mkdir(
@@ -464,7 +474,13 @@ impl DirectoryExport {
         self.record(&dir.stat, name, stat)
     }
 
-    fn recreate(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, NfsError> {
+    /// Returns the existing file of a CREATE. Also returns the open file if its size was set.
+    fn recreate(
+        &self,
+        dir: &Located,
+        name: &[u8],
+        how: &CreateHow,
+    ) -> Result<(Found, Option<Located>), NfsError> {
         let located = at_name(&dir.file, name)?;
         self.must_be_served(&located.stat)?;
         let attributes = &located.stat.attributes;
@@ -474,18 +490,16 @@ impl DirectoryExport {
                 if let Some(size) = new.size {
                     // Like open(2), truncates the file only if the caller may write to it.
                     i64::try_from(size).map_err(|_| NfsError::FBig)?;
-                    let open = located.open(OFlags::WRONLY)?;
-                    ftruncate(&open, size)?;
-                    self.sync(located.stat.key, &open)?;
+                    ftruncate(located.open(OFlags::WRONLY)?, size)?;
                 }
                 let stat = Stat::of(&located.file)?;
-                self.record(&dir.stat, name, stat)
+                Ok((self.record(&dir.stat, name, stat)?, new.size.map(|_| located)))
             }
             CreateHow::Exclusive(verifier)
                 if attributes.size == 0
                     && [attributes.atime, attributes.mtime] == verifier_times(*verifier) =>
             {
-                self.record(&dir.stat, name, located.stat)
+                Ok((self.record(&dir.stat, name, located.stat)?, None))
             }
             _ => Err(NfsError::Exist),
         }
@@ -573,9 +587,30 @@ fn write_all(file: impl AsFd, data: &[u8], offset: u64) -> Result<u32, NfsError>
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, Sender};
+    use std::thread::{Scope, ScopedJoinHandle};
+    use std::time::{Duration, Instant};
 
     use super::*;
+
+    /// Starts an fsync of a file and returns while the fsync runs. The fsync ends when the sender is dropped.
+    fn slow_fsync<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        export: &'scope DirectoryExport,
+        file: &FileHandle,
+    ) -> (Sender<()>, ScopedJoinHandle<'scope, Result<(), NfsError>>) {
+        let key = export.identity(file).unwrap().0;
+        let (start_sender, started) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let slow = move || {
+            start_sender.send(()).unwrap();
+            let _ = held.recv();
+            Ok(())
+        };
+        let syncing = scope.spawn(move || export.syncs.sync(key, slow));
+        started.recv().unwrap();
+        (release, syncing)
+    }
 
     #[test]
     fn a_failed_fsync_changes_the_write_verifier() {
@@ -643,31 +678,48 @@ mod tests {
             &|| export.link(&caller, &linked, &root, b"second").result,
             &|| export.rename(&caller, (&root, b"moved"), (&below, b"moved")).result,
         ];
-        let (start_sender, started) = mpsc::channel();
         std::thread::scope(|scope| {
-            let (senders, syncing): (Vec<_>, Vec<_>) = [&set, &root, &below]
-                .map(|file| {
-                    let key = export.identity(file).unwrap().0;
-                    let (release, held) = mpsc::channel::<()>();
-                    let (syncs, started) = (&export.syncs, start_sender.clone());
-                    let slow = move || {
-                        started.send(()).unwrap();
-                        let _ = held.recv();
-                        Ok(())
-                    };
-                    (release, scope.spawn(move || syncs.sync(key, slow)))
-                })
-                .into_iter()
-                .unzip();
-            syncing.iter().for_each(|_| started.recv().unwrap());
+            let slow = [&set, &root, &below].map(|file| slow_fsync(scope, &export, file));
+            let (senders, syncing): (Vec<_>, Vec<_>) = slow.into_iter().unzip();
             let changing = changes.map(|change| scope.spawn(change));
             // All changes have time to end if they do not wait.
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(200));
             let early: Vec<_> = changing.iter().map(|changing| changing.is_finished()).collect();
             drop(senders);
             assert_eq!(early, [false; 9]);
             changing.into_iter().for_each(|changing| changing.join().unwrap().unwrap());
             syncing.into_iter().for_each(|syncing| syncing.join().unwrap().unwrap());
+        });
+    }
+
+    /// A CREATE that truncates a file waits for an fsync of the file without the lock of the directory.
+    #[test]
+    fn a_truncating_create_delays_no_other_change_of_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "content").unwrap();
+        let opened = DirectoryExport::open(dir.path()).unwrap();
+        let export = DirectoryExport { storage: Storage::Cached, ..opened };
+        let (caller, root) = (NfsCaller::ROOT, export.root());
+        let file = export.lookup(&caller, &root, b"file").unwrap().handle;
+        let how = CreateHow::Unchecked(SetAttributes { size: Some(0), ..SetAttributes::default() });
+        let create = |name: &[u8]| export.create(&caller, &root, name, &how).result.map(drop);
+        std::thread::scope(|scope| {
+            let (release, syncing) = slow_fsync(scope, &export, &file);
+            let truncating = scope.spawn(|| create(b"file"));
+            while export.attributes(&file).unwrap().size != 0 {
+                assert!(!truncating.is_finished());
+                std::thread::yield_now();
+            }
+            let (other, start) = (scope.spawn(|| create(b"other")), Instant::now());
+            while !other.is_finished() && start.elapsed() < Duration::from_secs(10) {
+                std::thread::yield_now();
+            }
+            let finished = [&truncating, &other].map(ScopedJoinHandle::is_finished);
+            drop(release);
+            assert_eq!(finished, [false, true]);
+            for thread in [syncing, truncating, other] {
+                thread.join().unwrap().unwrap();
+            }
         });
     }
 
@@ -678,21 +730,10 @@ mod tests {
         std::fs::write(dir.path().join("file"), "content").unwrap();
         let (export, caller) = (DirectoryExport::open(dir.path()).unwrap(), NfsCaller::ROOT);
         let file = export.lookup(&caller, &export.root(), b"file").unwrap().handle;
-        let key = export.identity(&file).unwrap().0;
         let data = Bytes::from_static(b"other");
         let write = |stable| export.write(&caller, &file, 0, &data, stable).result.unwrap();
-        let (start_sender, started) = mpsc::channel();
-        let (release, held) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
-            let release = release;
-            let slow = move || {
-                start_sender.send(()).unwrap();
-                // If the test fails, the sender is dropped and `recv` returns an error.
-                let _ = held.recv();
-                Ok(())
-            };
-            let syncing = scope.spawn(|| export.syncs.sync(key, slow));
-            started.recv().unwrap();
+            let (release, syncing) = slow_fsync(scope, &export, &file);
             let stable = scope.spawn(|| write(Stability::FileSync));
             let commit = scope.spawn(|| export.commit(&caller, &file, 0, 0).result);
             while export.read(&caller, &file, 0, 5).unwrap().data != "other" {
@@ -705,7 +746,7 @@ mod tests {
                 export.set_attributes(&caller, &file, &SetAttributes::default(), None).result.unwrap();
             }
             assert!(!stable.is_finished() && !commit.is_finished() && !syncing.is_finished());
-            release.send(()).unwrap();
+            drop(release);
             assert_eq!(syncing.join().unwrap(), Ok(()));
             assert_eq!(stable.join().unwrap().committed, Stability::FileSync);
             assert_eq!(commit.join().unwrap(), Ok(()));
