@@ -364,8 +364,13 @@ impl DirectoryExport {
     /// write their unstable data again: the system reports a failure only once, but the failure can affect
     /// several clients.
     fn sync(&self, key: Key, open: impl AsFd) -> Result<(), NfsError> {
+        self.sync_by(key, || fsync(&open))
+    }
+
+    /// Like [`DirectoryExport::sync`], with the function that syncs the file.
+    fn sync_by(&self, key: Key, fsync: impl FnOnce() -> rustix::io::Result<()>) -> Result<(), NfsError> {
         self.syncs.sync(key, || {
-            fsync(&open).map_err(|error| {
+            fsync().map_err(|error| {
                 self.write_verifier.fetch_add(1, Ordering::SeqCst);
                 error.into()
             })
@@ -382,10 +387,12 @@ impl DirectoryExport {
             // Opening a device or FIFO has side effects.
             _ => Err(NfsError::Inval),
         };
-        match opened {
-            Ok(open) => self.sync(located.stat.key, open),
-            Err(_) => Ok(syncfs(&self.top)?),
-        }
+        let Ok(open) = opened else { return Ok(syncfs(&self.top)?) };
+        self.sync_by(located.stat.key, || match fsync(&open) {
+            // Some file systems cannot sync a directory.
+            Err(Errno::INVAL) => syncfs(&open),
+            synced => synced,
+        })
     }
 
     /// Looks up `.` or `..`; `..` of the root is the root.
@@ -627,6 +634,16 @@ mod tests {
         assert_ne!(before, after);
         export.commit(&caller, &file, 0, 0).result.unwrap();
         assert_eq!(export.write_verifier(), after);
+    }
+
+    /// The system has no fsync for directories of proc and of some file systems that can be written.
+    #[test]
+    fn a_directory_without_fsync_is_synced() {
+        let export = DirectoryExport::open("/proc".as_ref()).unwrap();
+        let top = export.locate_directory(&export.root()).unwrap();
+        let verifier = export.write_verifier();
+        assert_eq!(export.sync_metadata(&top), Ok(()));
+        assert_eq!(export.write_verifier(), verifier);
     }
 
     /// Another call may have found and written the file before its CREATE fails.
