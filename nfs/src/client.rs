@@ -38,7 +38,8 @@ const GROUPS_MAX: usize = 16;
 
 /// A mounted export.
 ///
-/// If the server is busy (NFS3ERR_JUKEBOX), calls are repeated until their timeout has elapsed.
+/// If the server is busy (NFS3ERR_JUKEBOX), a call is repeated until the timeout of the connection's calls has
+/// elapsed. Calls of [`Remote::nfs`] are not repeated.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

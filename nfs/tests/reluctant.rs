@@ -359,6 +359,17 @@ async fn calls_to_a_busy_server_are_repeated() {
     assert_eq!(start.elapsed().as_secs(), 1 + 2 + 4 + 10 * 5);
 }
 
+#[tokio::test(start_paused = true)]
+async fn entries_of_a_busy_server_are_not_omitted() {
+    for refused in [b"file" as &[u8], b"link", b""] {
+        let refuses = Some((refused, NfsError::JukeBox));
+        let remote = mount_in_memory(Arc::new(Reluctant { refuses, ..Reluctant::filled() })).await;
+        let root = remote.top().await.unwrap();
+        let error = remote.list(&root).await.unwrap_err().to_string();
+        assert!(error.contains(NfsError::JukeBox.name()), "{error}");
+    }
+}
+
 async fn nfs3(here: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
     command.current_dir(here).args(arguments);

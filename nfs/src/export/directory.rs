@@ -16,6 +16,9 @@
 //!   removed file can refer to a later file with the same number.
 //! - LOOKUP and MKDIR fail with [`NfsError::NameTooLong`] for a directory that is more than 1,024 levels below
 //!   the served directory.
+//! - A change of the attributes of a link, pipe, socket or device writes the whole file system to stable
+//!   storage, because such a file has no fsync. So does a change of a file or directory that the server cannot
+//!   read.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes of this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
@@ -100,7 +103,7 @@ pub struct DirectoryExport {
     open_files: OpenFiles,
     /// Completed by the single walk over the whole directory ([`DirectoryExport::record_all`]).
     walked: Once,
-    /// Changes after each failed fsync.
+    /// Changes after each failed sync.
     write_verifier: AtomicU64,
     key: HandleKey,
     identities: Identities,
@@ -427,6 +430,21 @@ impl DirectoryExport {
         change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<T, NfsError>,
     ) -> Outcome<T> {
         self.change(caller, dir, change, |dir, changed| self.sync_metadata(dir).map(|()| changed))
+    }
+
+    /// Like [`DirectoryExport::change_names`], for a change that can also set the attributes of a file. If
+    /// `change` returns the file, its attributes are also on stable storage before the call ends.
+    fn change_names_and_file(
+        &self,
+        caller: &NfsCaller,
+        dir: Result<Located, NfsError>,
+        change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<(Found, Option<Located>), NfsError>,
+    ) -> Outcome<Found> {
+        self.change(caller, dir, change, |dir, (found, file)| {
+            file.map_or(Ok(()), |file| self.sync_metadata(&file))?;
+            self.sync_metadata(dir)?;
+            Ok(found)
+        })
     }
 }
 

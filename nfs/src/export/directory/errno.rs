@@ -49,10 +49,9 @@ impl From<rustix::io::Errno> for NfsError {
             Errno::DQUOT => NfsError::DQuot,
             Errno::STALE => NfsError::Stale,
             Errno::NOTSUP => NfsError::NotSupp,
-            // Temporary conditions: no descriptors or memory, or a file in use.
-            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::BUSY | Errno::TXTBSY => {
-                NfsError::JukeBox
-            }
+            // Temporary conditions: no descriptors or memory, or a file in use. A program may run for long, so
+            // TXTBSY is not temporary.
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::BUSY => NfsError::JukeBox,
             _ => NfsError::Io,
         }
     }

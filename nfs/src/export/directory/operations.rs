@@ -157,32 +157,22 @@ impl Export for DirectoryExport {
     }
 
     fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
-        self.change(
-            caller,
-            self.locate_directory(dir),
-            |dir, acting| {
-                names::check_new(name)?;
-                let new = match how {
-                    CreateHow::Unchecked(new) | CreateHow::Guarded(new) => settable(new, acting)?,
-                    CreateHow::Exclusive(verifier) => marked(*verifier),
-                };
-                let flags =
-                    OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
-                    Ok(file) => {
-                        let located = Stat::of(&file).map(|stat| Located { file, stat });
-                        Ok((self.made(dir, name, located, new, acting)?, None))
-                    }
-                    Err(Errno::EXIST) => self.recreate(dir, name, how),
-                    Err(error) => Err(error.into()),
+        self.change_names_and_file(caller, self.locate_directory(dir), |dir, acting| {
+            names::check_new(name)?;
+            let new = match how {
+                CreateHow::Unchecked(new) | CreateHow::Guarded(new) => settable(new, acting)?,
+                CreateHow::Exclusive(verifier) => marked(*verifier),
+            };
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => {
+                    let located = Stat::of(&file).map(|stat| Located { file, stat });
+                    self.made(dir, name, located, new, acting)
                 }
-            },
-            |dir, (found, truncated)| {
-                truncated.map_or(Ok(()), |file| self.sync_metadata(&file))?;
-                self.sync_metadata(dir)?;
-                Ok(found)
-            },
-        )
+                Err(Errno::EXIST) => self.recreate(dir, name, how),
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 
     fn mkdir(
@@ -192,7 +182,7 @@ impl Export for DirectoryExport {
         name: &[u8],
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change_names(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_names_and_file(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let new = SetAttributes { size: None, ..settable(new, acting)? };
             mkdirat(&dir.file, name, Mode::RWXU)?;
@@ -208,7 +198,7 @@ impl Export for DirectoryExport {
         target: &Bytes,
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change_names(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_names_and_file(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             if target.len() >= PATH_MAX {
                 return Err(NfsError::NameTooLong);
@@ -231,7 +221,7 @@ impl Export for DirectoryExport {
         (kind, device): (FileKind, (u32, u32)),
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change_names(caller, self.locate_directory(dir), |dir, acting| {
+        self.change_names_and_file(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let (kind, number) = match kind {
                 FileKind::Fifo => (FileType::Fifo, 0),
@@ -348,7 +338,7 @@ impl Export for DirectoryExport {
                 // A caller that may only read can also commit. A running program cannot be opened for writing
                 // (ETXTBSY).
                 match self.locked_content(located, Purpose::Write, acting) {
-                    Err(NfsError::Acces | NfsError::JukeBox) => {
+                    Err(NfsError::Acces | NfsError::Io) => {
                         self.locked_content(located, Purpose::Read, acting)
                     }
                     opened => opened,
@@ -384,14 +374,31 @@ impl DirectoryExport {
         }
         let opened = match located.stat.attributes.kind {
             FileKind::Regular | FileKind::Directory => located.open(OFlags::RDONLY),
-            // Opening a device or FIFO has side effects.
+            // The system cannot open a link, and opening a device or FIFO has side effects.
             _ => Err(NfsError::Inval),
         };
-        let Ok(open) = opened else { return Ok(syncfs(&self.top)?) };
+        let Ok(open) = opened else { return self.sync_file_system(located.stat.key.dev) };
         self.sync_by(located.stat.key, || match fsync(&open) {
             // Some file systems cannot sync a directory.
             Err(Errno::INVAL) => syncfs(&open),
             synced => synced,
+        })
+    }
+
+    /// Writes all files of a file system to stable storage. Calls that wait for the same file system share a
+    /// sync.
+    fn sync_file_system(&self, dev: u64) -> Result<(), NfsError> {
+        // No file has the number 0.
+        self.sync_by(Key { dev, ino: 0 }, || {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            // The sandbox opens `top` for lookups only, and syncfs needs a directory that can be read.
+            match openat(&self.top, c".", flags, Mode::empty()) {
+                Ok(top) if dev == self.root.key.dev => syncfs(&top),
+                _ => {
+                    rustix::fs::sync();
+                    Ok(())
+                }
+            }
         })
     }
 
@@ -429,8 +436,9 @@ impl DirectoryExport {
         Ok(if plus { self.record(&dir.stat, name, stat).ok() } else { None })
     }
 
-    /// Sets the attributes of a new file and records its name. If this fails, or if the file was not located,
-    /// removes the file: otherwise, a second attempt of the client would find the file of the first.
+    /// Sets the attributes of a new file and records its name. Also returns the file if any attribute was set.
+    /// If this fails, or if the file was not located, removes the file: otherwise, a second attempt of the
+    /// client would find the file of the first.
     fn made(
         &self,
         dir: &Located,
@@ -438,24 +446,28 @@ impl DirectoryExport {
         located: Result<Located, NfsError>,
         new: SetAttributes,
         acting: &ThreadIdentity<'_>,
-    ) -> Result<Found, NfsError> {
+    ) -> Result<(Found, Option<Located>), NfsError> {
+        let sets_any = new != SetAttributes::default();
         let made = match &located {
             Ok(located) => self.completed(dir, name, located, new, acting),
             Err(error) => Err(*error),
         };
-        made.inspect_err(|_| {
-            let Ok(Stat { key, attributes, .. }) = Stat::of_name(&dir.file, name) else { return };
-            let is_directory = attributes.kind == FileKind::Directory;
-            let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            // Another process may have replaced the file. The first error is more useful than an error of the
-            // removal.
-            if located.as_ref().ok().is_none_or(|located| located.stat.key == key)
-                && unlinkat(&dir.file, name, flags).is_ok()
-            {
-                self.open_files.close(key);
-                self.table.forget(key, dir.stat.key, name);
+        let found = made.inspect_err(|_| {
+            let Ok(there) = Stat::of_name(&dir.file, name) else { return };
+            // Another process may have replaced the file. A file that was not located cannot be recognized, so
+            // a file with data stays.
+            let is_new = match &located {
+                Ok(located) => located.stat.key == there.key,
+                Err(_) => !there.is(FileKind::Regular) || there.attributes.size == 0,
+            };
+            let flags = if there.is(FileKind::Directory) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            // The first error is more useful than an error of the removal.
+            if is_new && unlinkat(&dir.file, name, flags).is_ok() {
+                self.open_files.close(there.key);
+                self.table.forget(there.key, dir.stat.key, name);
             }
-        })
+        })?;
+        Ok((found, located.ok().filter(|_| sets_any)))
     }
 
     fn completed(
@@ -481,7 +493,7 @@ impl DirectoryExport {
         self.record(&dir.stat, name, stat)
     }
 
-    /// Returns the existing file of a CREATE. Also returns the open file if its size was set.
+    /// Returns the existing file of a CREATE. Also returns the located file if its attributes must be synced.
     fn recreate(
         &self,
         dir: &Located,
@@ -506,7 +518,7 @@ impl DirectoryExport {
                 if attributes.size == 0
                     && [attributes.atime, attributes.mtime] == verifier_times(*verifier) =>
             {
-                Ok((self.record(&dir.stat, name, located.stat)?, None))
+                Ok((self.record(&dir.stat, name, located.stat.clone())?, Some(located)))
             }
             _ => Err(NfsError::Exist),
         }
@@ -646,6 +658,22 @@ mod tests {
         assert_eq!(export.write_verifier(), verifier);
     }
 
+    /// The system cannot open a link, and opening a FIFO has side effects.
+    #[test]
+    fn attributes_of_links_and_pipes_are_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let opened = DirectoryExport::open(dir.path()).unwrap();
+        let export = DirectoryExport { storage: Storage::Cached, ..opened };
+        let (caller, root, none) = (NfsCaller::ROOT, export.root(), SetAttributes::default());
+        let target = Bytes::from_static(b"target");
+        let link = export.symlink(&caller, &root, b"link", &target, &none).result.unwrap();
+        let pipe = export.mknod(&caller, &root, b"pipe", (FileKind::Fifo, (0, 0)), &none).result.unwrap();
+        let time = SetAttributes { mtime: Some(SetTime::Now), ..none };
+        for file in [link, pipe] {
+            assert_eq!(export.set_attributes(&caller, &file.handle, &time, None).result, Ok(()));
+        }
+    }
+
     /// Another call may have found and written the file before its CREATE fails.
     #[test]
     fn a_failed_create_forgets_its_file() {
@@ -675,6 +703,7 @@ mod tests {
         }
         std::fs::create_dir(dir.path().join("below")).unwrap();
         std::fs::create_dir(dir.path().join("empty")).unwrap();
+        std::fs::write(dir.path().join("below/up"), "content").unwrap();
         // Changes in memory need no fsync, and the temporary directory may be in memory.
         let opened = DirectoryExport::open(dir.path()).unwrap();
         let export = DirectoryExport { storage: Storage::Cached, ..opened };
@@ -684,7 +713,7 @@ mod tests {
         let mode = SetAttributes { mode: Some(0o600), ..none.clone() };
         let how = CreateHow::Guarded(none.clone());
         let fifo = (FileKind::Fifo, (0, 0));
-        let changes: [&(dyn Fn() -> Result<(), NfsError> + Sync); 9] = [
+        let changes: [&(dyn Fn() -> Result<(), NfsError> + Sync); 10] = [
             &|| export.set_attributes(&caller, &set, &mode, None).result,
             &|| export.create(&caller, &root, b"created", &how).result.map(drop),
             &|| export.mkdir(&caller, &root, b"directory", &none).result.map(drop),
@@ -694,16 +723,17 @@ mod tests {
             &|| export.rmdir(&caller, &root, b"empty").result,
             &|| export.link(&caller, &linked, &root, b"second").result,
             &|| export.rename(&caller, (&root, b"moved"), (&below, b"moved")).result,
+            &|| export.rename(&caller, (&below, b"up"), (&root, b"up")).result,
         ];
         std::thread::scope(|scope| {
-            let slow = [&set, &root, &below].map(|file| slow_fsync(scope, &export, file));
+            let slow = [&set, &root].map(|file| slow_fsync(scope, &export, file));
             let (senders, syncing): (Vec<_>, Vec<_>) = slow.into_iter().unzip();
             let changing = changes.map(|change| scope.spawn(change));
             // All changes have time to end if they do not wait.
             std::thread::sleep(Duration::from_millis(200));
             let early: Vec<_> = changing.iter().map(|changing| changing.is_finished()).collect();
             drop(senders);
-            assert_eq!(early, [false; 9]);
+            assert_eq!(early, [false; 10]);
             changing.into_iter().for_each(|changing| changing.join().unwrap().unwrap());
             syncing.into_iter().for_each(|syncing| syncing.join().unwrap().unwrap());
         });
@@ -728,7 +758,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let (other, start) = (scope.spawn(|| create(b"other")), Instant::now());
-            while !other.is_finished() && start.elapsed() < Duration::from_secs(10) {
+            while !other.is_finished() && start.elapsed() < Duration::from_secs(60) {
                 std::thread::yield_now();
             }
             let finished = [&truncating, &other].map(ScopedJoinHandle::is_finished);
