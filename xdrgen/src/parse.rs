@@ -196,13 +196,8 @@ fn parse_text(extract: &Extract, options: &ParseOptions) -> (Specification, Foun
     specification.hidden = lexed.hidden;
     let mut found = Found::default();
     extract.diagnostics.iter().for_each(|one| found.push(one.clone()));
-    // For an indented document, the extraction has already reported the findings of this text, except those
-    // about conditions around definitions.
-    if extract.form == Form::Indented {
-        let of_conditions =
-            lexed.diagnostics.kept.into_iter().filter(|one| matches!(one.kind, Kind::Preprocessor(_)));
-        found.extend(of_conditions.map(|one| one.weakened_if(extract.published)));
-    } else {
+    // For an indented document, the extraction has already reported the findings of this text.
+    if extract.form != Form::Indented {
         let lenient = is_lenient(extract);
         for one in [lexed.diagnostics, of_grammar] {
             found.append(if lenient { one.weakened(weakened) } else { one });

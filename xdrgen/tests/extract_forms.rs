@@ -185,23 +185,6 @@ fn the_value_of_an_indented_define_may_be_an_expression() {
 }
 
 #[test]
-fn indented_conditions_select_definitions() {
-    let text = "1. A\n\n   #define WIDE\n\n   #ifdef WIDE\n   typedef hyper size;\n   const SAME = 1;\n   #else\n   \
-                typedef int size;\n   const SAME = 1;\n   #endif\n\n   #if 0\n   const NEVER = 1;\n   #endif\n";
-    let definitions = |text: &str| {
-        let all = parsed(&extracted("rfc.txt", text)).definitions;
-        all.into_iter().map(|definition| definition.text).collect::<Vec<_>>()
-    };
-    assert_eq!(definitions(text), ["#define WIDE", "typedef hyper size;", "const SAME = 1;"]);
-    let narrow = text.replace("#define WIDE\n", "");
-    assert_eq!(definitions(&narrow), ["typedef int size;", "const SAME = 1;"]);
-    let open = extracted("rfc.txt", "1. A\n\n   const A = 1;\n   #ifdef MORE\n   const B = 2;\n");
-    let (specification, found) = parse_extract(&open, &ParseOptions::default());
-    let codes: Vec<&str> = found.iter().map(|found| found.code()).collect();
-    assert_eq!((specification.definitions.len(), codes), (1, vec!["X106"]));
-}
-
-#[test]
 fn indented_definitions_are_found_between_prose() {
     let text = OLD_RFC.replace("@@", BREAK);
     let extract = extracted("rfc9999.txt", &text);

@@ -2,7 +2,7 @@
 //!
 //! A line that begins like a definition is passed to the parser. Only parts that parse are kept, which
 //! excludes prose, pseudocode and examples of calls. Text that does not parse but was probably meant as a
-//! definition is reported. Conditions such as `#ifdef` are kept, and so is a `#define` with a number.
+//! definition is reported.
 
 use std::collections::BTreeSet;
 
@@ -37,8 +37,7 @@ struct Size {
 
 enum Piece {
     Definition(Found),
-    /// A preprocessor line: a `#define` or a part of a condition.
-    Directive(usize),
+    Define(usize),
     Size(Size),
 }
 
@@ -60,8 +59,8 @@ pub(super) fn indented(
     for (_, piece) in &pieces {
         match piece {
             Piece::Definition(found) => copy(&mut builder, lines, found),
-            Piece::Directive(line) => {
-                let end = lines.get(*line).map_or(0, |line| end_of_directive(line, document));
+            Piece::Define(line) => {
+                let end = lines.get(*line).map_or(0, |line| end_of_define(line, document));
                 let found = Found { first: *line, next: *line + 1, start: 0, end, indent: usize::MAX };
                 copy(&mut builder, lines, &found);
             }
@@ -78,9 +77,9 @@ pub(super) fn indented(
     builder.finish(Form::Indented, sections, scan.diagnostics)
 }
 
-/// Returns the end of a preprocessor line, without a comment that continues on the next line: without its
-/// end, the comment would hide later definitions.
-fn end_of_directive(line: &Line, document: &str) -> usize {
+/// Returns the end of a `#define`, without a comment that continues on the next line: without its end, the
+/// comment would hide later definitions.
+fn end_of_define(line: &Line, document: &str) -> usize {
     let text = line.text(document);
     let kept = open_comment(text).and_then(|open| text.get(..open)).unwrap_or(text);
     line.range.start + kept.trim_end().len()
@@ -107,8 +106,6 @@ struct Scan<'a> {
     recognizer: Recognizer<'a>,
     pieces: Vec<(usize, Piece)>,
     keys: BTreeSet<String>,
-    /// The number of conditions (`#if`, `#ifdef`, `#ifndef`) that enclose the current line.
-    conditions: usize,
     sizes: BTreeSet<String>,
     constants: BTreeSet<String>,
     diagnostics: Vec<Diagnostic>,
@@ -132,7 +129,6 @@ impl<'a> Scan<'a> {
             recognizer,
             pieces: Vec::new(),
             keys: BTreeSet::new(),
-            conditions: 0,
             sizes: BTreeSet::new(),
             constants: BTreeSet::new(),
             diagnostics: Vec::new(),
@@ -149,17 +145,10 @@ impl<'a> Scan<'a> {
         let mut free = 0;
         while line < self.lines.len() {
             let text = self.text(line);
-            if let Some(word) = condition(text) {
-                match word {
-                    "endif" => self.conditions = self.conditions.saturating_sub(1),
-                    "elif" | "else" => {}
-                    _ => self.conditions += 1,
-                }
-                self.pieces.push((line, Piece::Directive(line)));
-            } else if is_define(text) {
-                if self.is_new(text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")) {
+            if is_define(text) {
+                if self.keys.insert(text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")) {
                     self.constants.extend(text.split_ascii_whitespace().nth(1).map(str::to_owned));
-                    self.pieces.push((line, Piece::Directive(line)));
+                    self.pieces.push((line, Piece::Define(line)));
                 }
             } else if begins_definition(text)
                 && let Some(next) = self.definitions(line, free)
@@ -173,12 +162,6 @@ impl<'a> Scan<'a> {
             }
             line += 1;
         }
-    }
-
-    /// Returns false if the text already contains an equal definition. Within conditions, returns true, since
-    /// only one branch is active.
-    fn is_new(&mut self, key: String) -> bool {
-        self.conditions > 0 || self.keys.insert(key)
     }
 
     /// Tries to parse a definition at `line`, and further definitions that begin on the last line of another.
@@ -217,7 +200,7 @@ impl<'a> Scan<'a> {
                 let next = self.lines.partition_point(|line| line.range.start < document_end);
                 self.sizes.extend(sizes);
                 self.constants.extend(constants);
-                if self.is_new(key) {
+                if self.keys.insert(key) {
                     let above = if inside > 0 { None } else { self.comment_before(line, free) };
                     let first = above.unwrap_or(line);
                     let found = Found { first, next, start, end: document_end, indent };
@@ -352,21 +335,14 @@ fn misspelt_start(line: &str) -> Option<(&str, &'static str)> {
     Some((word, keyword))
 }
 
-/// Returns the first word of a line that is a part of a condition, without the `#`.
-fn condition(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix('#')?;
-    let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
-    matches!(word, "if" | "ifdef" | "ifndef" | "elif" | "else" | "endif").then_some(word)
-}
-
-/// Returns true for `#define NAME`, and for `#define NAME value` if the value may be a number: it begins with
-/// a digit, a sign, `~` or `(`. The parser keeps the line for C if the value is not a number. Returns false
-/// for macros with parameters or several lines.
+/// Returns true for `#define NAME value` if the value may be a number: it begins with a digit, a sign, `~` or
+/// `(`. The parser keeps the line for C if the value is not a number. Returns false for macros with
+/// parameters or several lines.
 fn is_define(line: &str) -> bool {
     let is_number = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '~' | '(');
     let mut words = line.split_ascii_whitespace();
     !line.trim_end().ends_with('\\')
         && words.next() == Some("#define")
         && words.next().is_some_and(|name| !name.contains('('))
-        && words.next().is_none_or(|value| value.starts_with(is_number))
+        && words.next().is_some_and(|value| value.starts_with(is_number))
 }
