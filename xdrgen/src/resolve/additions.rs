@@ -125,7 +125,11 @@ fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnos
             |label: &Value| (text::value(label).into_owned(), (consts::span(label), declared.clone()));
         arm.labels.iter().map(entry).collect::<Vec<_>>()
     };
-    base.arms.iter().for_each(|arm| labels.extend(entries(arm)));
+    let mut arm_of: HashMap<String, usize> = HashMap::default();
+    for (at, arm) in base.arms.iter().enumerate() {
+        labels.extend(entries(arm));
+        arm_of.extend(arm.labels.iter().map(|label| (text::value(label).into_owned(), at)));
+    }
     let mut added = Vec::new();
     for mut arm in more.arms {
         let written = entries(&arm);
@@ -138,15 +142,13 @@ fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnos
             continue;
         }
         // An arm that repeats a label of an existing arm adds its other labels to that arm.
-        let repeated = written.iter().map(|(label, _)| label).find(|label| labels.contains_key(*label));
-        let has = |one: &&mut CaseSpec, repeated: &String| {
-            one.labels.iter().any(|label| text::value(label) == repeated.as_str())
-        };
+        let repeated = written.iter().find_map(|(label, _)| arm_of.get(label).copied());
         arm.labels.retain(|label| !labels.contains_key(&*text::value(label)));
-        let new = entries(&arm);
+        let (new, at) = (entries(&arm), repeated.unwrap_or(base.arms.len()));
+        arm_of.extend(new.iter().map(|(label, _)| (label.clone(), at)));
         added.extend(new.iter().map(|(label, _)| label.clone()));
         labels.extend(new);
-        match repeated.and_then(|repeated| base.arms.iter_mut().find(|one| has(one, repeated))) {
+        match repeated.and_then(|at| base.arms.get_mut(at)) {
             Some(extended) => extended.labels.append(&mut arm.labels),
             None => {
                 arm.declaration.docs.push(format!("Added by {by}."));
