@@ -22,7 +22,7 @@ pub use self::error::{BoxError, ConnectError};
 pub use self::min_rate::MinRate;
 pub use self::resolve::connect_any;
 #[cfg(feature = "shell")]
-pub(crate) use self::resolve::{addresses, all_addresses};
+pub(crate) use self::resolve::{addresses, resolve};
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 
@@ -99,13 +99,13 @@ pub struct LocalParameters {
     pub private_data: Bytes,
     /// The maximum length of a received Send, in bytes.
     pub receive_size: u32,
-    /// The number of Receives to post: enough for the maximum number of outstanding messages of the peer.
+    /// The number of Receives to post: enough for the peer's maximum number of outstanding messages.
     pub receives: u32,
 }
 
 impl LocalParameters {
     /// Returns the parameters for a configuration. The number of Receives is the number of credits of both
-    /// directions, plus two.
+    /// directions, plus one for each direction.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         LocalParameters {
@@ -131,8 +131,8 @@ pub trait Connection: Send {
     }
 
     /// Sends as much as possible without waiting. Returns true if nothing is left to do until input
-    /// arrives. If the method returns false, the caller must wake the task that polls the connection. By
-    /// default, that task does all sending.
+    /// arrives. If the method returns false, the caller must wake the task that polls the connection. The
+    /// default implementation leaves all sending to that task.
     fn try_flush(&mut self) -> bool {
         false
     }

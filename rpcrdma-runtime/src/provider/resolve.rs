@@ -19,17 +19,8 @@ pub(crate) async fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     failed.filter(|_| addresses.is_empty()).map_or(Ok(addresses), Err)
 }
 
-/// Same as [`addresses`], but fails if any name cannot be resolved.
-#[cfg(feature = "shell")]
-pub(crate) async fn all_addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
-    let mut addresses = Vec::new();
-    for name in text.split(',') {
-        addresses.extend(resolve(name).await?);
-    }
-    Ok(addresses)
-}
-
-async fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
+/// Resolves one name with a port.
+pub(crate) async fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
     // The system accepts the name of an IPv6 zone only without brackets. Zones with numbers are parsed.
     if let Some((host, port)) = name.strip_prefix('[').and_then(|name| name.split_once("]:"))
         && host.contains('%')

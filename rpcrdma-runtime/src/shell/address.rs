@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 
 use tokio::net::TcpListener;
 
-use crate::provider::all_addresses;
+use crate::provider::resolve;
 
 /// A host and a port, to connect to or to bind: text such as `"host:7800"`, socket addresses, or a pair such
 /// as `("host", 7800)`. The standard library's types that implement `std::net::ToSocketAddrs` also implement
@@ -68,6 +68,15 @@ impl<const LEN: usize> ToAddress for [SocketAddr; LEN] {
     fn to_address(&self) -> String {
         self[..].to_address()
     }
+}
+
+/// Resolves the result of [`ToAddress::to_address`]. Fails if any name cannot be resolved.
+async fn all_addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses = Vec::new();
+    for name in text.split(',') {
+        addresses.extend(resolve(name).await?);
+    }
+    Ok(addresses)
 }
 
 pub(super) async fn bind(address: &str) -> io::Result<TcpListener> {
