@@ -30,7 +30,7 @@ pub(crate) fn files(data: &[u8]) {
     compare_with_model(data, MemoryExport::default(), abilities);
 }
 
-/// A file beside the directory must stay unchanged, and no other file may appear there.
+/// A file next to the exported directory must stay unchanged, and no other file may appear next to it.
 pub(crate) fn directory(data: &[u8]) {
     let outer = tempfile::tempdir().expect("a temporary directory");
     let (inside, outside) = (outer.path().join("inside"), outer.path().join("outside"));

@@ -1,5 +1,5 @@
-//! The fuzz targets for other input: RPCSEC_GSS, rpcbind, records over TCP for clients and servers, replies
-//! over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs them.
+//! The fuzz targets for RPCSEC_GSS, rpcbind, records over TCP for clients and servers, replies over RDMA, and
+//! captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -162,8 +162,8 @@ pub(crate) fn rpcbind(data: &[u8]) {
 /// Explains an arbitrary capture. Text output must contain no control characters except newlines, and HTML
 /// pages must contain no scripts.
 ///
-/// If the first byte is odd, the rest consists of TCP payloads. Two bytes precede each payload: their highest
-/// bit is the direction, and their lower 12 bits are the length.
+/// If the first byte is odd, TCP payloads follow. Two bytes precede each payload: their highest bit is the
+/// direction, and their lower 12 bits are the length.
 pub(crate) fn explain(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let file = if first & 1 == 0 { rest.to_vec() } else { capture_of(rest) };

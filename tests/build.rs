@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Guides that show a document and its binding. Each entry has the path of the guide, the file name for the
-/// document, and a text that identifies the document's block.
+/// document, and a string that identifies the document's block.
 const GUIDES: &[(&str, &str, &str)] = &[
     ("../docs/getting-started.md", "kv.txt", "\n/// "),
     ("../docs/callbacks.md", "watches.x", "\nprogram WATCHES"),

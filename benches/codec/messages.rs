@@ -4,8 +4,8 @@ use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};
 
 pub(crate) fn encoded<T: Xdr>(value: &T) -> Bytes {
-    // Before the measurement, the clone converts the buffer to shared memory, like a transport's receive
-    // buffer.
+    // The clone converts the buffer to shared memory before the measurement. A transport's receive buffer is
+    // also shared.
     let bytes = xdr::to_bytes(value).unwrap();
     drop(bytes.clone());
     bytes

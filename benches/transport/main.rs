@@ -6,8 +6,8 @@
 //! Client and server share one process and the loopback interface; files are in memory. Every round runs
 //! the rows on all transports in turn, so that a slow phase of the machine affects all of them.
 //!
-//! For a profiler, `ONLY="null"` runs one row over iWARP. `ONLY="read1m tcp spawned"` selects another
-//! transport and the other runtime. `ONLY=idle` measures idle connections only.
+//! For a profiler, `ONLY="null"` runs one row over iWARP. `ONLY="read1m tcp spawned"` runs another row
+//! over TCP on the multi-thread runtime. `ONLY=idle` measures idle connections only.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // a benchmark that cannot continue panics

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x567ebf55ce3de28f),
+    ("src/lib.rs", 0xc505a78974a5ce27),
 ];
 
 fn main() {

@@ -17,7 +17,8 @@
 //! # }
 //! ```
 //!
-//! Without the feature `gssapi`, the crate is empty. The feature needs system packages.
+//! Without the feature `gssapi`, the crate is empty. The README lists the system packages that the
+//! feature needs.
 //!
 //! Error messages include the cause and the fix if they are known. [`local_name`] maps a client's principal
 //! to a user.

@@ -1,4 +1,4 @@
-//! Accesses files of an NFSv3 server over RPC-over-RDMA or TCP. Transfers keep up to 16 calls outstanding.
+//! Accesses files on an NFSv3 server over RPC-over-RDMA or TCP. Transfers keep up to 16 calls outstanding.
 
 mod about;
 mod call;
@@ -38,8 +38,8 @@ const GROUPS_MAX: usize = 16;
 
 /// A mounted export.
 ///
-/// If the server is busy (NFS3ERR_JUKEBOX), a call is repeated until the timeout of the connection's calls has
-/// elapsed. Calls of [`Remote::nfs`] are not repeated.
+/// If the server is busy (NFS3ERR_JUKEBOX), a call is repeated until the timeout of the connection's calls
+/// has elapsed. Calls of [`Remote::nfs`] are not repeated.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -169,7 +169,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Returns the client of the NFS program, for procedures without a method here.
+    /// Returns the client of the NFS program, for procedures that [`Remote`] does not cover.
     #[must_use]
     pub fn nfs(&self) -> &nfs_v3::Client<NfsConnection> {
         &self.nfs
@@ -183,7 +183,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Finds the file at a path. The path starts at the server's root and not at the export's root. Symbolic
+    /// Finds the file at a path. The path starts at the server's root, not at the export's root. Symbolic
     /// links are not followed. For a path outside the export, returns the export's root.
     ///
     /// # Errors

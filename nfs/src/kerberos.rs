@@ -13,7 +13,7 @@ use crate::nfs::Principals;
 /// The GSS-API service name of NFS servers (RFC 2623).
 const SERVICE: &str = "nfs";
 
-/// Returns a client's mechanism for the server on `host`.
+/// Returns a client's GSS-API mechanism for the server on `host`.
 ///
 /// # Errors
 /// Fails without the feature `krb5`.
@@ -24,7 +24,7 @@ pub fn client(host: &str) -> Result<impl GssMechanism + 'static, GssError> {
 /// Returns the acceptor of RPCSEC_GSS contexts for the service `nfs`.
 ///
 /// # Errors
-/// Fails without the feature `krb5`, or if the keytab cannot be read or has no key of the service `nfs`.
+/// Fails without the feature `krb5`, or if the keytab cannot be read or has no key for the service `nfs`.
 pub fn server() -> Result<GssServer, GssError> {
     Ok(GssServer::new(Krb5Server::new(SERVICE)?))
 }

@@ -60,7 +60,7 @@ static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts the log of the program. `RUST_LOG` sets the filter. By default, the log contains events of `level`
 /// and more severe events, and in JSON also warnings. In JSON, messages, warnings and errors of the program
-/// are events of the log.
+/// are events in the log.
 ///
 /// # Panics
 /// Panics if the process already has a log.

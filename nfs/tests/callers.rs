@@ -325,7 +325,7 @@ fn check_try_operations(
 }
 
 /// A thread acts as another process and repeatedly replaces directories and files with links, while calls
-/// use them.
+/// access their paths.
 #[test]
 fn races_stay_within_the_export() {
     let (known, written) = races_in(&std::env::temp_dir());

@@ -45,7 +45,8 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Replaces `@` with this directory. Root is not squashed, since the tests may run as root.
+    /// Writes the configuration file, and replaces `@` with this directory. Root is not squashed, since the
+    /// tests may run as root.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();
@@ -202,7 +203,7 @@ fn the_command_line_overrides_the_file() {
     let daemon = place.start(&[]);
     assert!(!daemon.line.contains(":1/") && daemon.line.contains("read-only"), "{}", daemon.line);
     daemon.stop();
-    // Options of the command line are the defaults of each export.
+    // Options on the command line are the defaults for each export.
     place.configure("[[export]]\ndir = '@a'\n");
     let daemon = place.start(&["--read-only"]);
     assert!(daemon.line.contains("read-only"), "{}", daemon.line);
@@ -407,8 +408,8 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
 
     place.configure("[[export]]\npath = '/b'\ndir = 'nowhere'\n");
     daemon.signal(Signal::HUP);
-    // Gives the server time to process the invalid file. The warnings that are checked below show that the
-    // server has processed the file.
+    // Gives the server time to process the invalid file. The warnings checked below show that the server has
+    // processed the file.
     std::thread::sleep(Duration::from_millis(300));
     assert!(is_mounted(&mount("/a").await), "the exports are unchanged");
     place.configure("tcp = '127.0.0.1:0'\n[[export]]\npath = '/b'\ndir = '@b'\n");

@@ -1,4 +1,4 @@
-//! Tests of both exports: the rules of RFC 1813 section 3.3.
+//! Tests both exports against the rules of RFC 1813 section 3.3.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -14,7 +14,7 @@ use rpcrdma_nfs::export::{
 };
 use rpcrdma_nfs::nfs::ExportPolicy;
 
-/// Defines two tests for each function: one with each export.
+/// Defines two tests for each function, one per export.
 macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
         mod in_memory { $(#[test] fn $name() { super::$name(&super::MemoryExport::default()); })* }
@@ -438,7 +438,7 @@ fn a_listing_resumes_at_its_cookie(export: &impl Export) {
             assert_eq!(entry.found.as_ref().unwrap().attributes.fileid, entry.fileid);
             cookie = entry.cookie;
         }
-        // While names are removed and added, every other name is still listed once.
+        // Removing and adding names must not affect the listing of the remaining names.
         if let Some(gone) = entries.iter().find(|entry| entry.name.starts_with(b"name")) {
             export.remove(&WHO, &dir, &gone.name).result.unwrap();
         }

@@ -1,5 +1,5 @@
-//! The exports of a process share one maximum of cached descriptors. This file has only one test, because
-//! the exports of another test in the same process would also count.
+//! The exports of a process share one limit on cached descriptors. This file has only one test, because the
+//! exports of another test in the same process would also count.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -42,7 +42,7 @@ impl Served {
     }
 
     /// Like `open`, but waits until at most `max` files are open: a file counts as closed shortly before its
-    /// descriptor is closed. The wait is shorter than the time after which files are idle.
+    /// descriptor is closed. The wait is shorter than the idle timeout.
     fn open_up_to(&self, max: usize) -> usize {
         let counts = (0..40).map(|turn| {
             std::thread::sleep(Duration::from_millis(turn));
@@ -52,7 +52,7 @@ impl Served {
     }
 
     /// Writes files until `max` are open, which may take more than `max` files if the machine is so busy that
-    /// some become idle. Then writes more files, and checks that never more than `max` are open.
+    /// some become idle. Then writes more files, and checks that no more than `max` are open.
     fn fill(&self, max: usize) {
         let is_full = |name| {
             self.write(max * 10_000 + name);
@@ -77,7 +77,7 @@ fn exports_share_a_quarter_of_the_open_files() {
     // Opening the next file of the first export closes the descriptors above its new maximum.
     first.fill(16);
 
-    // The remaining export can use the part of a dropped export.
+    // The remaining export can use the share of a dropped export.
     drop(first);
     second.fill(32);
 }

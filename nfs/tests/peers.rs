@@ -1,5 +1,5 @@
 //! Tests with other implementations of NFSv3 over TCP, run by the steps `libnfs` and `ganesha` of `cargo
-//! xtask soak`. They need an rpcbind in their network namespace, and the path of a directory in
+//! xtask soak`. The tests need an rpcbind in their network namespace, and the path of a directory in
 //! `RPCRDMA_PEERS`.
 
 #![cfg(target_os = "linux")]

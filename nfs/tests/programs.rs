@@ -582,7 +582,7 @@ async fn callers_from_other_networks_are_rejected() {
             "{message}"
         );
     }
-    // A known handle does not grant access.
+    // Knowing a handle does not grant access.
     let handle = Export::root(&DirectoryExport::open(served.path()).unwrap());
     let args = Getattr3Args { object: NfsFh3 { data: handle } };
     let is_refused = |answer: Result<Getattr3Res, CallError>| {

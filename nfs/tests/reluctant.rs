@@ -34,12 +34,12 @@ const SHORT: usize = 70_001;
 struct Reluctant {
     inner: MemoryExport,
     writes: AtomicU32,
-    /// The numbers of the WRITEs after which the server "restarts", before it replies.
+    /// The numbers of the WRITEs after which the server simulates a restart, before it replies.
     restarts: &'static [u32],
     restarted: AtomicU32,
     /// The number of the next LOOKUPs, READs and WRITEs that fail with NFS3ERR_JUKEBOX.
     busy: AtomicU32,
-    /// The error of LOOKUP for this name. If the name is empty, READLINK returns the error instead.
+    /// The error that LOOKUP returns for this name. If the name is empty, READLINK returns the error instead.
     refuses: Option<(&'static [u8], NfsError)>,
     /// True if the file changes with each READ.
     changes: bool,
@@ -426,7 +426,7 @@ async fn an_endless_listing_fails() {
         let root = remote.find(b"/").await.unwrap();
         assert_eq!(refused(async { remote.list(&root).await.map(drop) }).await, why);
     }
-    // The program stores the listing in limited memory.
+    // The program must reject the listing before its memory runs out.
     let url = serve(Reluctant { lists: Lists::Endlessly(LONG), ..Reluctant::new(&[]) }).await;
     let here = tempfile::tempdir().unwrap();
     for arguments in [&["ls", "-l", &url][..], &["get", "-r", &url, "copy"]] {

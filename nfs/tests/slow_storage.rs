@@ -270,7 +270,7 @@ async fn memory_of_a_waiting_read_counts_after_its_connection_is_closed() {
     // Gives the server time to drop the call.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let used = memory.used();
-    // A thread that waits would block the end of the test.
+    // A waiting thread would keep the test from ending.
     export.release();
     assert!(runs && closed && used >= COUNT.into(), "runs: {runs}, closed: {closed}, {used} bytes");
     assert!(until(|| memory.used() == 0).await, "{memory:?}");

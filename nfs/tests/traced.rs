@@ -164,7 +164,7 @@ fn traced_get(scheme: &str) -> Vec<Span> {
     joined(clients, servers, url.trim_start_matches(scheme))
 }
 
-/// Returns the spans of READ, after the checks that do not depend on the transport.
+/// Returns the READ spans, after checks that do not depend on the transport.
 fn reads(spans: &[Span]) -> Vec<&Span> {
     assert!(
         spans.iter().any(|span| span.program() == MOUNT && span.attribute("rpc.method") == "MOUNTPROC3_MNT")

@@ -62,7 +62,7 @@ pub(crate) enum Kind<'f> {
     Slice(&'f TokenStream),
     /// A counted array with a bound.
     Array(&'f TokenStream),
-    /// A chain of optional data.
+    /// A linked list of optional data.
     List,
     /// The encoding of the field's type.
     Plain,

@@ -169,7 +169,8 @@ fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     set(slot, meta.path.span(), meta)
 }
 
-/// Returns an error that covers the rest of the attribute, so that the rest causes no other error.
+/// Consumes the remaining tokens of the attribute, which would cause another error. Returns an error that
+/// covers them.
 fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
     let rest: TokenStream = meta.input.parse().unwrap_or_default();
     let path = &meta.path;

@@ -61,7 +61,7 @@ impl Owner<'_> {
     }
 
     /// Returns the items of `ty` if `ty` contains only values of the derived type. The result is an
-    /// expression with `__own`, the items of the derived type. `bound` is the maximum count of a `Vec`.
+    /// expression that uses `__own`, the items of the derived type. `bound` is the maximum count of a `Vec`.
     pub(crate) fn items_of(self, ty: &Type, bound: Option<&TokenStream>) -> Option<TokenStream> {
         if self.is_self(ty) {
             return Some(quote!(__own));

@@ -47,8 +47,8 @@ pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> 
     }
 }
 
-/// Returns the impls that convert an enum to its number and back. `number` and `known` are expressions with
-/// the variable `__value`.
+/// Returns the impls that convert an enum to its number and back. `number` and `known` are expressions that
+/// use the variable `__value`.
 pub(crate) fn conversions(
     (ident, generics, krate): (&Ident, &Generics, &Path),
     number: &TokenStream,
@@ -97,7 +97,7 @@ fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
     let name = value.ident;
     let (span, fits) = match value.unknown? {
         Unknown::Given(span) => (span, quote!(#ident::#name as i128 == #ident::#name as i32 as i128)),
-        // Of several consecutive values, only the first value that is too large fails this check.
+        // Of several consecutive implicit values, only the first that is too large fails this check.
         Unknown::Follows => (name.span(), quote!(#ident::#name as i128 != 0x8000_0000)),
     };
     Some(quote_spanned!(span=> const _: () = ::core::assert!(#fits, #VALUE);))

@@ -42,7 +42,7 @@ pub(crate) fn fallback_impls(input: &DeriveInput) -> TokenStream {
     }
 }
 
-/// Returns true if the last field is unsized: no value can be decoded to such a type.
+/// Returns true if the last field is unsized. A type with an unsized field cannot be decoded.
 fn is_unsized(data: &Data) -> bool {
     let Data::Struct(data) = data else { return false };
     data.fields.iter().last().is_some_and(|last| {

@@ -9,7 +9,7 @@ use crate::ast::{Field, Kind};
 use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
-/// Returns true if a field has the encoding of its type, and the type's name shows that the type has an
+/// Returns true if a field is encoded exactly like its type, and the type's name shows that the type has an
 /// encoding. For other fields, derived code uses methods, so that a missing encoding causes only one error.
 fn is_known(field: &Field<'_>) -> bool {
     let is_known = match field.ty {

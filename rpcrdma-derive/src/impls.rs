@@ -33,7 +33,7 @@ fn decoding(generics: &Generics) -> Generics {
     generics
 }
 
-/// Returns the attribute that removes a type of the runtime from the compiler's list of types with an
+/// Returns the attribute that hides an impl of the runtime when an error message lists the types with an
 /// encoding. Outside of the runtime, the attribute is omitted, because a user may have a module called
 /// `diagnostic`.
 pub(crate) fn do_not_recommend(krate: &Path) -> Option<TokenStream> {

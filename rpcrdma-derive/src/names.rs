@@ -18,7 +18,7 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
             field.bound = Some(quote!(#value));
             continue;
         }
-        // If the bound has a wrong type, the type of `__bound` is unknown, so the compiler reports only one
+        // If the bound has the wrong type, the type of `__bound` is unknown, so the compiler reports only one
         // error.
         let span = bound.span();
         let value = quote_spanned! {span=> {
@@ -38,8 +38,8 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
 }
 
 /// Defines an alias for each field's type, unless the derived type has type or const parameters. The compiler
-/// looks up an unknown name in the user's type and in the alias, whose tokens have the same position. Both
-/// errors are equal, so the compiler reports only one.
+/// looks up an unknown name in the user's type and in the alias, whose tokens have the same position. The two
+/// errors are identical, so the compiler reports only one.
 pub(crate) fn define_type_aliases(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;

@@ -27,7 +27,7 @@ pub(crate) fn type_name(ty: &Type) -> Option<&Ident> {
     }
 }
 
-/// Returns the arguments in angle brackets of a path's last segment.
+/// Returns the angle-bracketed arguments of a path's last segment.
 pub(crate) fn arguments(ty: &Type) -> Option<&Punctuated<GenericArgument, Token![,]>> {
     match ty {
         Type::Path(path) => match &path.path.segments.last()?.arguments {
@@ -54,7 +54,7 @@ pub(crate) fn parameters(generics: &Generics) -> impl Iterator<Item = &Ident> {
     })
 }
 
-/// How a type borrows, judging by its name.
+/// How a type borrows data, according to its syntax.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Borrow {
     /// `&[u8]` or `&str`.
@@ -122,8 +122,8 @@ pub(crate) fn number(expr: &Expr) -> Option<i128> {
     }
 }
 
-/// Returns the first and the last span of a type. Tokens around the type get these spans, so that an error
-/// covers the complete type and is reported once.
+/// Returns the spans of a type's first and last tokens. Tokens around the type get these spans, so that an
+/// error covers the complete type and is reported once.
 pub(crate) fn first_and_last(ty: &Type) -> (Span, Span) {
     let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
     (ty.span(), last.unwrap_or_else(|| ty.span()))

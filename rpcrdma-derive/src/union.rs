@@ -1,4 +1,4 @@
-//! Generates the code of unions.
+//! Generates the code for unions.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -64,7 +64,7 @@ fn encode_arm(
             }
             #word
         },
-        // A label of a wrong type is reported at its pattern.
+        // A label of the wrong type is reported at its pattern.
         (None, Some(case)) if is_of_some_type(case) => {
             quote_spanned!(span=> let #name = <_ as __xdr::Discriminant>::word(&#case);)
         }

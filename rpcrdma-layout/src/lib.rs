@@ -1,7 +1,7 @@
 //! The lengths of the encodings of XDR types (RFC 4506), and the DDP-eligible items of their values (RFC
 //! 8166).
 //!
-//! rpcrdma-xdrgen and derived code share these rules.
+//! rpcrdma-xdrgen and derived code both use this crate, so they always agree.
 //!
 //! ```
 //! use rpcrdma_layout::{Items, Lengths, Size};
@@ -22,7 +22,7 @@
 //! | `T *x` | [`optional`](Lengths::optional) | as `T` |
 //! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) at the closing box or array | [`grown`](Items::grown) |
 #![no_std]
-// Bounds come from untrusted documents.
+// Bounds come from untrusted documents, so unchecked indexing and arithmetic are denied.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod items;

@@ -1,5 +1,5 @@
 //! With the features `required` and `krb5`, fails the build if system packages are missing.
-#![allow(clippy::print_stdout)] // build scripts send directives to cargo on the standard output
+#![allow(clippy::print_stdout)] // cargo reads directives from standard output
 
 #[path = "src/lib.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the build script uses only a part of the library")]

@@ -103,9 +103,9 @@ pub trait Encode: Layout {
     /// truncated.
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
-    /// Writes the value field by field; derived structs and fixed-length arrays implement this. If `RUN` is
-    /// true, no field reserves memory: memory for the whole value is already reserved, or an attempt to
-    /// reserve such memory has failed.
+    /// Writes the value field by field; derived structs and fixed-length arrays override this method. If
+    /// `RUN` is true, no field reserves memory: memory for the whole value is already reserved, or an attempt
+    /// to reserve it has failed.
     #[doc(hidden)]
     #[inline]
     fn encode_fields<S: Sink + ?Sized, const RUN: bool>(&self, sink: &mut S) -> Result<(), Error> {

@@ -60,7 +60,7 @@ impl borrowed::BorrowedProcedure for BorrowedNames {
     }
 }
 
-/// A procedure that returns the length of a blob's data. The client owns the data, and sends it in a Read
+/// A procedure that returns the length of a blob's data. The client owns the data and sends it in a Read
 /// chunk.
 struct Measure;
 

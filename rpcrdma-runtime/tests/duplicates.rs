@@ -52,16 +52,16 @@ struct Res {
 }
 
 const COUNT: u32 = 1;
-/// Counts the call, and fails with SYSTEM_ERR.
+/// Counts the call and fails with SYSTEM_ERR.
 const FAIL: u32 = 2;
-/// Counts the call, and panics.
+/// Counts the call and panics.
 const PANIC: u32 = 3;
-/// Counts the call, and waits for the gate.
+/// Counts the call and waits for the gate.
 const GATE: u32 = 4;
 
-/// Counts the call, and gets a client for backward calls from the context.
+/// Counts the call and gets a client for backward calls from the context.
 const BACK: u32 = 5;
-/// Like [`BACK`], and waits for the gate.
+/// Like [`BACK`], but also waits for the gate.
 const BACK_GATE: u32 = 6;
 /// Like [`BACK_GATE`], and fails with SYSTEM_ERR.
 const BACK_FAIL: u32 = 7;
@@ -421,7 +421,7 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     fixture.end().await;
 }
 
-/// The server closes an idle connection on which the call was to be refused, to admit another connection.
+/// The server closes an idle connection to admit another connection, on which it must still reject the call.
 #[tokio::test]
 async fn a_connection_closed_for_another_leaves_its_refused_calls() {
     let fixture = Fixture::with(ServerOptions { max_connections: 1, ..ServerOptions::default() }).await;

@@ -61,7 +61,7 @@ fn options_and_limits_may_have_more_fields_later() {
 #[tokio::test]
 async fn hundreds_of_connections_wait_to_be_accepted() {
     let max: usize = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
-    // These servers do not run.
+    // These servers never accept connections.
     let rdma = Server::bind("127.0.0.1:0").await.unwrap();
     let tcp = TcpServer::bind("127.0.0.1:0").await.unwrap();
     for address in [rdma.local_addr().unwrap(), tcp.local_addr().unwrap()] {

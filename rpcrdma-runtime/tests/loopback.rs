@@ -1,4 +1,4 @@
-//! A user-defined program, served and called over iWARP, on real TCP connections of the loopback interface.
+//! A user-defined program, served and called over iWARP on real TCP loopback connections.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
@@ -213,7 +213,7 @@ async fn calls_fail_once_when_the_server_is_lost_without_reconnection() {
 async fn a_call_without_a_reply_closes_only_its_own_connection() {
     let config = config(4096);
     let client = ClientOptions { config, timeout: Duration::from_millis(200), ..ClientOptions::default() };
-    // A stopping server with a duplicate-request cache waits for this call until the drain timeout.
+    // A stopping server with a duplicate-request cache waits for the unanswered call until the drain timeout.
     let drain = Duration::from_millis(100);
     let fixture = start(ServerOptions { config, drain, ..ServerOptions::default() }, client).await;
     let patient = fixture.client.with_timeout(Duration::from_secs(20));
@@ -254,7 +254,7 @@ async fn a_credential_of_another_flavor_is_refused() {
     fixture.end().await;
 }
 
-/// Without an idle limit, a connection beyond the limit waits until another connection closes.
+/// Without an idle limit, a connection beyond `max_connections` waits until another connection closes.
 #[tokio::test]
 async fn h72_connections_beyond_the_limit_wait() {
     let options = ServerOptions { max_connections: 2, idle: None, ..ServerOptions::default() };

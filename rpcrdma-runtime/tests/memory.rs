@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use gate::{Gate, GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(30);
-/// The size of a reply in bytes.
+/// The size in bytes of the data in a reply.
 const LONG: u32 = 4 << 20;
 
 /// The number of a program whose handler calls its client.

@@ -26,7 +26,7 @@ use echo::{EchoBlob, EchoServer, EchoSleep, Names, Narrow, blob};
 /// The memory budget of the server in bytes.
 const MEMORY: u32 = 32 << 20;
 
-/// The value of a counter or a gauge, or the number of values of a histogram.
+/// The value of a counter or a gauge, or the number of values in a histogram.
 #[derive(Default)]
 struct Metric(Mutex<f64>);
 

@@ -1,6 +1,6 @@
-//! Structs and unions nested in place, deeper than in real documents. They compile in reasonable time only if
-//! the code of an encoder grows with the number of fields, not exponentially with the depth. Their encoding
-//! is the same for every sink.
+//! Structs and unions nested without a `Box`, deeper than in real documents. They compile in reasonable time
+//! only if the code of an encoder grows linearly with the number of fields, not exponentially with the depth.
+//! Their encoding is the same for every sink.
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
@@ -11,8 +11,8 @@ use rpcrdma_runtime::xdr::{Sink, Writer, Xdr, XdrString, encoded_len, from_bytes
 
 use plain::Plain;
 
-/// Declares a struct for each name. Each struct contains the next struct in place. The last struct contains a
-/// value of the type `$last`.
+/// Declares a struct for each name. Each struct contains the next struct without a `Box`. The last struct
+/// contains a value of the type `$last`.
 macro_rules! nested {
     ($(#[$mark:meta])? $last:ty: $name:ident) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -114,7 +114,7 @@ fn check_all_sinks<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]
 fn twenty_four_levels_of_fixed_size() {
     let value = levels!(value!(0, [7, 8], fixed:));
     check_all_sinks(&value, &words([0, 7, 0, 8]));
-    // The elements of an array are written beyond the current end of the writer.
+    // Elements of an array are written through `Sink::ahead`.
     check_all_sinks(
         &vec![value.clone(), value],
         &[&[0, 0, 0, 2], &words([0, 7, 0, 8])[..], &words([0, 7, 0, 8])].concat(),

@@ -1,4 +1,4 @@
-//! A client over iWARP that outlives its connections, on real TCP connections of the loopback interface.
+//! A client over iWARP that outlives its connections, on real TCP loopback connections.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
@@ -42,7 +42,7 @@ async fn a_killed_and_restarted_server_loses_no_call() {
     let client = Client::connect_with(server.address, options()).await.unwrap();
     // The first reply grants more than one credit.
     assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1);
-    // Some of these calls have memory that the server reads and writes.
+    // Some of these calls advertise memory that the server reads and writes.
     let _server = kill_twice::<Server>(server, &client, 20, 1).await;
     assert_eq!(client.call::<EchoSleep>(&2).await.unwrap(), 2);
 }

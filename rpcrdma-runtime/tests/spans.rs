@@ -137,7 +137,7 @@ async fn a_warning_explains_results_beyond_their_bound() {
     assert!(warning.contains("the results of a handler cannot be encoded: "), "{warning}");
     assert!(warning.contains(" peer=127.0.0.1:"), "{warning}");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "4"]);
-    // The same peer has caused a warning of this kind, so this warning is logged at DEBUG.
+    // The same peer has already caused a warning of this kind, so this event is logged at DEBUG.
     clients.1.call::<EchoWide>(&1010).await.unwrap_err();
     let text = log.text();
     let line = text.lines().find(|line| line.contains("cannot be encoded") && line.contains("1010"));
@@ -316,7 +316,7 @@ async fn spans_of_a_call_have_equal_attributes_on_client_and_server() {
     serving.abort();
 }
 
-/// A handler that waits runs as a task, and the server's span of a failed call has no traffic.
+/// A handler that waits runs as a task, and the server's span of a failed call records no traffic.
 #[tokio::test]
 async fn a_span_ends_with_its_call_even_if_the_call_waits_or_fails() {
     let log = log();

@@ -50,7 +50,7 @@ impl Running {
     }
 }
 
-/// Returns an encoded call of ECHO_SLEEP without its record mark.
+/// Returns an encoded call of the procedure `Q` without its record mark.
 fn call<Q: Procedure>(xid: u32, args: &Q::Args) -> Vec<u8> {
     let header = CallHeader {
         xid,
@@ -250,7 +250,8 @@ async fn a_stopping_server_completes_running_calls() {
     assert_eq!(call.await.unwrap(), 300);
 }
 
-/// The client reads its replies only after the server has stopped, and sends another call in the meantime.
+/// The client sends another call while the server stops, and reads its replies only after the server has
+/// closed the connection.
 #[tokio::test]
 async fn replies_of_a_stopping_server_survive_calls_that_it_drops() {
     let Running { address, stop, server } = serve(TcpOptions::default()).await;

@@ -1,5 +1,4 @@
-//! Timeouts of calls over iWARP that share a connection with other calls, on real TCP connections of the
-//! loopback interface.
+//! Timeouts of calls over iWARP that share a connection with other calls, on real TCP loopback connections.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;

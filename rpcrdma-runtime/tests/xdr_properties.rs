@@ -123,7 +123,7 @@ fn containers() -> impl Strategy<Value = Containers<Value>> {
         })
 }
 
-/// A request of several operations, as in NFSv4: a variable number of items, in union arms and in a list.
+/// A request with several operations, as in NFSv4: a variable number of items in union arms and in a list.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Compound {
     tag: XdrString<16>,

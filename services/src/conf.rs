@@ -1,4 +1,4 @@
-//! The connection configuration protocol (RFC 5666 section 6). Client and server of an RPC-over-RDMA
+//! The connection configuration protocol (RFC 5666 section 6). The client and the server of an RPC-over-RDMA
 //! connection exchange their limits over the connection itself.
 //!
 //! RFC 8166 omits this protocol. Peers usually announce their inline limits in the private data of the
@@ -76,7 +76,7 @@ impl vers1::Handler for Configuration {
         if !self.flavors.allow(&context.credential) {
             return Err(Reject::AuthError(AuthStat::TooWeak));
         }
-        // TCP connections have no `Link` and no such limits.
+        // TCP connections have no `Link`, because these limits apply only to RDMA.
         let link = context.extensions.get::<Link>().ok_or(Reject::ProcedureUnavailable)?;
         link.announce(PeerLimits { inline: request.maxreply_sendsize, reads: request.maxrdmaread });
         let own = link.own();

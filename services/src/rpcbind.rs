@@ -207,7 +207,7 @@ impl Rpcbind {
         found.map(|address| self.reachable(&address, netid)).transpose()
     }
 
-    /// Registers all programs of `services` with an address and a transport.
+    /// Registers all programs of `services` at `address` for the transport `netid`.
     ///
     /// # Errors
     /// Returns [`RpcbindError::Call`] if a call fails, and [`RpcbindError::Refused`] if rpcbind refuses a
@@ -230,7 +230,7 @@ impl Rpcbind {
     }
 
     /// Like [`Rpcbind::register`], but replaces existing registrations. The replaced registrations may belong
-    /// to a server that crashed or that still runs.
+    /// to a server that has crashed or to one that is still running.
     ///
     /// # Errors
     /// See [`Rpcbind::register`].

@@ -2,7 +2,7 @@
 
 use crate::framed::{Frame, Splitter};
 
-/// Counts calls and replies of one connection over iWARP, from its first byte.
+/// Counts the calls and replies of one iWARP connection, from its first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
     /// The splitters for the bytes to the server (index 0) and from the server (index 1).

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(400);
 /// The guest, or this machine if the test program itself runs in the guest.
 pub(crate) struct Guest {
     machine: Option<Machine>,
-    /// The loaded siw module, or `None` before the first load and after siw was replaced.
+    /// The loaded siw module, or `None` before the first load and after siw has been replaced.
     siw: Option<Siw>,
     knfsd: bool,
     suites: bool,
@@ -30,7 +30,7 @@ pub(crate) enum Siw {
     Stock,
     /// `Stock` with the lab's fixes.
     Fixed,
-    /// `Fixed` with requests for peer-to-peer connections (RFC 6581 section 9).
+    /// Like `Fixed`, but requests peer-to-peer connections (RFC 6581 section 9).
     Peers,
 }
 
@@ -105,7 +105,8 @@ impl Guest {
         Guest { machine, siw: None, knfsd: false, suites: false }
     }
 
-    /// After a kernel bug, kernel threads may be dead and later operations may hang.
+    /// Returns true if the kernel reported a bug. Kernel threads may then be dead, and later operations may
+    /// hang.
     fn is_broken(&self) -> bool {
         ["BUG: ", "Oops: ", "Kernel panic"].iter().any(|word| {
             let machine = self.machine.as_ref();
@@ -192,7 +193,7 @@ impl Guest {
     }
 }
 
-/// Runs a script on this machine, if the test program itself runs in the guest.
+/// Runs a script locally, for a test program that itself runs in the guest.
 fn run_here(script: &str, limit: Duration) -> Result<Ran, String> {
     let mut bash = Command::new("timeout");
     bash.arg(limit.as_secs().to_string()).args(["bash", "-c", &format!("exec 2>&1\n{script}")]);

@@ -50,7 +50,7 @@ pub(crate) fn bring(guest: &Guest, ours: Ours, programs: &[(String, PathBuf)]) {
     }
     let dir = tempfile::tempdir().unwrap();
     for (name, program) in programs {
-        // Programs have the same names in builds with other features, so a prefix distinguishes the builds.
+        // Programs have the same name in each build, so a prefix distinguishes the builds.
         let small = dir.path().join(format!("{}-{name}", Path::new(at).file_name().unwrap().display()));
         let stripped = Command::new("strip").arg("-o").arg(&small).arg(program).status().unwrap();
         assert!(stripped.success(), "{}", program.display());

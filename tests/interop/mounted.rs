@@ -54,7 +54,7 @@ pub(crate) fn run_with_cuts(guest: &Guest, relay: &Relay, script: &str, time: Du
         let hangs = began.elapsed() > time.saturating_add(Duration::from_secs(600));
         assert!(
             !hangs,
-            "the script still runs {} s after its start, after {cuts} cuts: {}",
+            "the script is still running {} s after its start, with {cuts} cuts: {}",
             began.elapsed().as_secs(),
             guest.run("tail -n 20 /run/output; cat /proc/*/stack | tail -n 60")
         );

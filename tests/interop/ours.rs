@@ -10,7 +10,7 @@ use crate::kernel_server::{connect_to, connections_to, get, in_flight, options, 
 use crate::procedures::every_procedure;
 use crate::served::Served;
 
-/// `nfs3d` also offers MOUNT over RDMA.
+/// Returns the handle of the root. Unlike the kernel's server, `nfs3d` offers MOUNT over RDMA.
 async fn root(served: &Served) -> NfsFh3 {
     let url = format!("rdma://127.0.0.1:{}/", served.rdma).parse().unwrap();
     Remote::mount(&url).await.unwrap().find(b"/").await.unwrap().handle

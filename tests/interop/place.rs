@@ -54,7 +54,8 @@ pub(crate) fn inside() -> Option<Ours> {
     Some(ours.unwrap_or_else(|| panic!("RPCRDMA_LAB_INSIDE={named}: expected iwarp, siw or rxe")))
 }
 
-/// Returns the address on which this program's servers listen and at which it reaches the guest's servers.
+/// Returns the address on which this program's servers listen and at which this program reaches the guest's
+/// servers.
 pub(crate) fn address() -> Ipv4Addr {
     if inside().is_some() { GUEST.parse().unwrap() } else { Ipv4Addr::LOCALHOST }
 }

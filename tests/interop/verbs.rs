@@ -2,8 +2,8 @@
 //! software RoCE (rxe). The programs communicate with each other, the kernel's NFS server and the kernel's
 //! client.
 //!
-//! The tests need the system packages of the feature. `RPCRDMA_LAB_VERBS=no` disables the tests. Some tests
-//! run only with `RPCRDMA_LAB=long`.
+//! The tests need the system packages that the feature requires. `RPCRDMA_LAB_VERBS=no` disables the tests.
+//! Some tests run only with `RPCRDMA_LAB=long`.
 
 use std::path::PathBuf;
 use std::process::Command;

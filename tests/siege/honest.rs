@@ -24,7 +24,7 @@ use crate::daemon::{FILES, SMALL};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval between calls on one connection.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The length of a long READ or WRITE, in bytes. Such a call needs the client's share of the server's memory.
+/// The length of a long READ or WRITE, in bytes. A long call needs the client's share of the server's memory.
 const LONG: u32 = 1 << 20;
 /// Of this many calls, one is a long READ and one is a long WRITE.
 const LONG_TURNS: usize = 20;
@@ -71,7 +71,7 @@ impl Record {
 }
 
 impl Honest {
-    /// Waits until the client has found its files.
+    /// Starts the client and waits until it has found its files.
     pub(crate) fn start(rdma: SocketAddr, tcp: SocketAddr) -> anyhow::Result<Self> {
         let (log, (ready, is_ready)) = (Log::default(), mpsc::channel());
         let (running, stopped) = oneshot::channel::<()>();

@@ -47,7 +47,7 @@ pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStr
 pub(crate) async fn connect_without_buffers(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4096)?;
-    // On loopback, long segments would give the server a send buffer of megabytes.
+    // On loopback, long segments would give the server a send buffer of several megabytes.
     SockRef::from(&socket).set_tcp_mss(1440)?;
     socket.bind((from, 0).into())?;
     socket.connect(to).await

@@ -7,7 +7,7 @@ use crate::attacks::Goal;
 use crate::daemon::Metrics;
 use crate::honest::Record;
 
-/// Maximum resident memory of the server in bytes.
+/// The maximum resident memory of the server, in bytes.
 const MAX_RSS: u64 = 256 << 20;
 /// The maximum growth of the resident memory of the server from before an attack to after it, in bytes. glibc
 /// keeps freed memory (docs/decisions.md).
@@ -24,10 +24,10 @@ const SLOWDOWN: u32 = 10;
 /// The observations of one phase: before, during or after an attack.
 #[derive(Default)]
 pub(crate) struct Phase {
-    /// Maximum resident memory in bytes.
+    /// The maximum resident memory, in bytes.
     pub(crate) rss: u64,
     pub(crate) connections: usize,
-    /// Maximum number of bytes that count toward the memory budget.
+    /// The maximum number of bytes that count toward the memory budget.
     pub(crate) memory: u64,
     pub(crate) last: Sample,
     pub(crate) honest: Record,
@@ -106,7 +106,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// `unloaded` is the p99 latency without an attack. If `unloaded` is `None`, latency is ignored.
+    /// Returns the broken rules. `unloaded` is the p99 latency without an attack; `None` ignores latency.
     pub(crate) fn broken(&self, unloaded: Option<Duration>) -> Vec<String> {
         let mut broken: Vec<String> = self.breach.iter().cloned().collect();
         let phases = [&self.before, &self.during, &self.after];

@@ -1,7 +1,7 @@
 //! Checks that the documents in `specs/` have the form of RFCs and the layouts that the RFCs define. Also
 //! checks that the rules in `specs/requirements/` cover the RFCs.
 //!
-//! The tests that compare with RFCs run only if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
+//! The tests that read RFCs run only if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn documents_have_the_form_of_an_rfc() {
         for (number, line) in text.lines().enumerate() {
             let place = format!("{name}.txt:{}: {line}", number + 1);
             assert!(line.len() <= 72, "longer than 72 columns: {place}");
-            assert_eq!(line.trim_end(), line, "trailing blanks: {place}");
+            assert_eq!(line.trim_end(), line, "trailing whitespace: {place}");
             if line.contains("///") {
                 assert!(line.starts_with("   ///"), "`///` does not follow exactly three spaces: {place}");
             }
@@ -65,7 +65,7 @@ fn sections_with_requirements(text: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     // The paragraph that defines the words states no requirement.
     for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.contains("key words")) {
-        // Skip XDR, because it begins with a license that contains such words.
+        // Skip XDR, because its license text contains these words.
         for line in paragraph.lines().filter(|line| !line.contains("///")) {
             section = heading(line).unwrap_or(section);
             if line.split(|c: char| !c.is_ascii_alphabetic()).any(|word| WORDS.contains(&word)) {

@@ -455,7 +455,7 @@ fn other_messages_and_unknown_flavors_bypass_the_cache() {
         of(&reduced(1, Credential::Other { flavor, body: Bytes::from_static(body) }, b"").flatten())
     };
     assert_eq!(of_flavor(390_003, &[0; 20]), None);
-    // In RPCSEC_GSS, another sequence number means another call.
+    // In RPCSEC_GSS, a different sequence number identifies a different call.
     let number = |last| of_flavor(6, last).expect("a call");
     assert_eq!(number(&[0, 0, 0, 7]), number(&[0, 0, 0, 7]));
     assert_ne!(number(&[0, 0, 0, 7]), number(&[0, 0, 0, 8]));

@@ -63,7 +63,7 @@ impl Peer {
                 Action::Register { token, memory } => self.register(token, memory),
                 Action::Invalidate { token, handle } => self.fencing.push((token, handle)),
                 Action::Send { message, invalidate, .. } => {
-                    assert_eq!(invalidate, None, "a requester must not send with invalidation");
+                    assert_eq!(invalidate, None, "a requester must not use Send with Invalidate");
                     self.sent.push_back(message.concat().into());
                 }
                 Action::Close { reason } => self.closed = Some(reason),

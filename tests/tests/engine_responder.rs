@@ -366,7 +366,7 @@ fn one_call_may_exceed_the_bound_on_fetched_bytes() {
 }
 
 /// Ends the connection with a Terminate from the requester's provider. Returns the XIDs of the calls that may
-/// be the cause.
+/// have caused the Terminate.
 fn suspects(mut peer: Peer) -> Vec<u32> {
     let reason = CloseReason::Terminated { layer: 1, etype: 1, code: 1 };
     peer.responder.handle_completion(Completion::Closed { reason, returned: Vec::new() });
@@ -398,7 +398,7 @@ fn r178_a_call_that_broke_its_connection_gets_err_chunk_on_the_next() {
     next.send(msg(reply_chunk(), &rpc(40)));
     assert!(next.answers_err_chunk() && next.events.is_empty());
     next.send(msg(reply_chunk(), &rpc(40)));
-    assert_eq!(next.call().xid, XID, "once");
+    assert_eq!(next.call().xid, XID, "a call is refused only once");
     assert_eq!(next.responder.take_unrefused(), [5].into());
     assert_eq!(next.responder.take_counts().1.fatal, 1);
 }

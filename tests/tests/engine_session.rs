@@ -288,7 +288,7 @@ fn r202_reconnection_waits_for_the_memory_of_the_last_connection() {
     let impatient = client.submit(SessionCall { timeout: Some(MS(400)), ..call(3) });
     client.advance(MS(400));
     assert_eq!(client.failure(impatient), TransportError::Timeout(MS(400)));
-    assert_eq!(client.closing, None, "an unsent call");
+    assert_eq!(client.closing, None, "the timeout of an unsent call closes no connection");
 
     client.answer(1);
     assert_eq!((client.sent.len(), client.exposed.len()), (2, 1));
@@ -612,7 +612,7 @@ fn without_reconnection_a_lost_connection_ends_the_session() {
     let mut client = Client::new(Policy { reconnect: None, ..policy() });
     client.connect(1024);
     client.advance(Duration::from_secs(1000));
-    assert_eq!(client.closing, None, "the session cannot reconnect");
+    assert_eq!(client.closing, None, "without reconnection, the idle connection stays open");
     let (sent, unsent) = (client.submit(call(1)), client.submit(call(2)));
     client.lose_connection(CloseReason::Peer);
     assert_eq!(client.failure(sent), TransportError::Closed(CloseReason::Peer));

@@ -1,6 +1,6 @@
 //! An extension adds two header types (`specs/rpcrdma1-keepalive.txt`). Messages of the base protocol are
-//! unchanged, and a peer without the extension rejects the new types. If the extension has a new version
-//! number, such a peer reports the versions that it supports.
+//! unchanged, and a peer without the extension rejects the new types. If the extension uses a new version
+//! number, the peer reports the versions that it supports.
 
 use bytes::Bytes;
 use rpcrdma_keepalive::rpcrdma1::{RdmaMsg, RpcRdmaError, RpcRdmaErrvers, RpcRdmaHeader};
@@ -97,8 +97,8 @@ fn a_peer_without_the_extension_answers_err_chunk() {
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));
 }
 
-/// A requester of versions 1 and 2 tries its highest version first, and then uses the highest version that
-/// both peers support (docs/extensions.md, RFC 8166 section 7).
+/// A requester that supports versions 1 and 2 tries its highest version first, and then uses the highest
+/// version that both peers support (docs/extensions.md, RFC 8166 section 7).
 ///
 /// Requirement: R821
 #[test]

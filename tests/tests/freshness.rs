@@ -1,5 +1,5 @@
-//! Generated files equal the output of the compiler. If generated code was edited or is out of date, the
-//! error names the command that restores the files.
+//! Checks that the generated files equal the output of the compiler. If a generated file was edited or is out
+//! of date, the error names the command that restores the files.
 
 use std::fs;
 use std::path::Path;

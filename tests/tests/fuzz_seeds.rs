@@ -1,4 +1,4 @@
-//! Runs the fuzz targets of `fuzz/` on their seeds, on messages of other implementations, and on truncated
+//! Runs the fuzz targets of `fuzz/` on their seeds, on messages from other implementations, and on truncated
 //! and modified copies. This keeps the targets compatible with the runtime on machines without a fuzzer.
 
 use std::path::Path;

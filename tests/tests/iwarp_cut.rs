@@ -97,7 +97,7 @@ fn offer(Framing { crc, markers }: Framing) -> Offer {
 }
 
 fn config() -> Config {
-    // With small thresholds, little data is enough for chunks.
+    // With small thresholds, an item of 1,200 bytes needs a chunk.
     Config { credits: 4, private_data: PrivateData::new(true, 1024, 1024), ..Config::default() }
 }
 

@@ -1,4 +1,4 @@
-//! Checks that reduced messages are restored. The tests use random values of every type of `specs/` and of a
+//! Checks that reduced messages are restored. The tests use random values of every type in `specs/` and of a
 //! protocol with many items. Reduced items and segments are chosen at random. A requester and a responder
 //! exchange the messages as calls and as replies.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics

@@ -203,7 +203,7 @@ struct Direct {
     sends: Arc<Mutex<Vec<Sends>>>,
     call: Arc<Mutex<Option<Change>>>,
     reply: Arc<Mutex<Option<Change>>>,
-    /// True if the destruction of contexts gets no reply.
+    /// True if calls that destroy contexts get no reply.
     silent: Arc<AtomicBool>,
 }
 
@@ -274,7 +274,7 @@ fn direct(service: GssService) -> (Direct, GssClient<Direct, Echo>, Arc<GssServe
     (direct.clone(), GssClient::new(direct, TestMechanism::new("alice"), service), gss)
 }
 
-/// Returns an encoded call of `alice` that has an established context and that the server has not executed.
+/// Returns an encoded call by `alice` in an established context. The server has not executed this call.
 async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8>) {
     let (direct, client, _) = direct(service);
     echo(&client, &args(10, 10, 10)).await.unwrap();

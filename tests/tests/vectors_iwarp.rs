@@ -27,7 +27,7 @@ fn fpdus_of_linux_round_trip() {
         assert_eq!(again, frame.bytes, "{}, CRCs {}", frame.name, frame.crc);
         seen.push((frame.crc, opcode));
     }
-    // Without CRCs, the capture also has Read Responses of the client.
+    // The capture without CRCs also contains Read Responses from the client.
     assert!(seen.contains(&(false, Opcode::ReadResponse)));
     for crc in [true, false] {
         for opcode in [Opcode::Write, Opcode::ReadRequest] {

@@ -77,8 +77,8 @@ fn sink(received: &Received) -> Reducer {
     if reduced { Reducer::new(1) } else { Reducer::disabled() }
 }
 
-/// Checks all messages. Returns the numbers of checked calls, of checked replies and of other messages. The
-/// other messages belong to another program, have their payload in a chunk, or reply to such a call.
+/// Checks all messages. Returns the numbers of checked calls, checked replies and skipped messages. Skipped
+/// messages belong to another program, have their payload in a chunk, or reply to a skipped call.
 fn check(messages: &[Captured]) -> [usize; 3] {
     let procedures = procedures();
     let mut called: BTreeMap<u32, u32> = BTreeMap::new();

@@ -42,7 +42,7 @@ fn defined(document: &str) -> Vec<String> {
 }
 
 /// Checks that a value encoded by C round-trips. The encoding must be rejected if it is truncated or has an
-/// extra word. With a bit of one octet flipped, the encoding must be rejected or round-trip.
+/// extra word. An encoding with one flipped bit must be rejected or round-trip.
 fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, bytes: &Bytes) {
     let value: T = xdr::from_bytes(bytes).unwrap_or_else(|error| panic!("{name}: {error}: {bytes:02x?}"));
     assert_eq!(xdr::to_bytes(&value).expect("a decoded value"), bytes, "{name}: {value:?}");
@@ -64,7 +64,8 @@ fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, 
 
 type Check = fn(&str, &Bytes);
 
-/// Checks each vector of each type, and returns their number. Panics if a type has fewer than four vectors.
+/// Checks each vector of each type, and returns the number of vectors. Panics if a type has fewer than four
+/// vectors.
 fn check_all(document: &str, types: &[(&str, Check)]) -> usize {
     let vectors = vectors(document);
     let mut listed: Vec<&str> = types.iter().map(|(name, _)| *name).collect();

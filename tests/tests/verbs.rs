@@ -185,8 +185,8 @@ async fn a_rejection_has_its_private_data() {
 /// [`a_listener_without_descriptors`].
 const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 
-/// A process without free descriptors cannot create a channel for a peer, so it rejects the peer. The process
-/// continues once it has descriptors again.
+/// A process without free file descriptors cannot create a channel for a peer, so it rejects the peer. The
+/// process accepts peers again once file descriptors are free.
 #[tokio::test]
 async fn a_listener_without_descriptors() {
     if std::env::var_os(LISTENS).is_none() {
@@ -312,7 +312,7 @@ async fn short_data_is_read_and_written() {
         length: u32::try_from(length).expect("short"),
         offset: of.offset + skip as u64,
     };
-    // An empty read completes at once.
+    // An empty RDMA Read completes at once.
     let pieces = [(5, 0), (0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)];
     // All Reads run concurrently, each with separate memory.
     for (token, (skip, length)) in (10..).zip(pieces) {

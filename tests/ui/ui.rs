@@ -1,7 +1,7 @@
 //! Accepted and rejected inputs of `#[derive(Xdr)]`, and uses of the runtime that must not compile. Each
 //! mistake causes one error, which points to the mistake and usually suggests a fix.
 //!
-//! Some errors come from the compiler, and the derive can neither prevent nor extend them:
+//! rustc itself reports some errors, which the derive can neither prevent nor improve:
 //!
 //! - An undefined name: `case_not_in_the_enum`, `case_misspelt_among_several`, `max_of_an_unknown_name`,
 //!   `name_unknown*`.
@@ -13,7 +13,7 @@
 //! Mistakes in a program or a binding that is written by hand (`procedure_n*`, `binding_with_*`, `reply_*`)
 //! are found when a call to the program is compiled: `cargo build` reports them, `cargo check` does not.
 //!
-//! After an intended change of a message, `TRYBUILD=overwrite cargo test -p rpcrdma-ui` updates the expected
+//! After an intended change to a message, `TRYBUILD=overwrite cargo test -p rpcrdma-ui` updates the expected
 //! output. Review the changes.
 
 /// Requirement: R060, R230

@@ -44,13 +44,13 @@ use stream::Direction;
 /// ```
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// The TCP connections in the order of their start, at most 16,384.
+    /// The TCP connections in the order of their first packets, at most 16,384.
     pub connections: Vec<CapturedConnection>,
-    /// The number of connections without iWARP that were omitted to make room for others.
+    /// The number of connections without iWARP that were omitted to make room for newer connections.
     pub more_connections: usize,
     /// The number of packets.
     pub packets: u64,
-    /// Descriptions of problems of the capture and of omitted parts.
+    /// Descriptions of problems in the capture and of omitted parts.
     pub remarks: Vec<String>,
 }
 
@@ -97,9 +97,9 @@ struct Reading {
     omitted: usize,
     /// The number of packets that belong to no connection because the table is full.
     rejected: u64,
-    /// True after an eviction that removed too few connections. Then no further eviction runs.
+    /// True once an eviction has removed too few connections; no further eviction runs.
     is_full: bool,
-    /// The index of the latest connection between two addresses. The lower address comes first.
+    /// The index of the latest connection for each pair of addresses. The lower address comes first.
     latest: HashMap<(SocketAddr, SocketAddr), usize>,
     packets: u64,
     fragments: u64,
@@ -272,7 +272,7 @@ impl Tracked {
         for peer in [Peer::Client, Peer::Server] {
             self.feed(peer, |direction, emit| direction.finish(time, emit));
         }
-        // The remaining bytes of both peers may contain the first message.
+        // The remaining bytes of either peer may contain the first message.
         self.connection.is_iwarp = self.connection.conversation.is_certain;
         for peer in [Peer::Client, Peer::Server] {
             let PeerState { direction, decoder, .. } = self.state(peer);

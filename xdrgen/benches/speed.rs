@@ -1,8 +1,9 @@
 //! Time and memory of the compiler: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
-//! First measures complete processes: `rpcrdma-xdrgen` on the text of RFC 5662, and rpcgen, if installed, on
-//! the same XDR. Without the RFC, the document is `specs/nfs3.txt`. The programs take turns, so that a busy
-//! machine slows all of them. Then measures `rpcrdma-xdrgen` on documents of many shapes in two sizes.
+//! The first part measures complete processes: `rpcrdma-xdrgen` on the text of RFC 5662, and rpcgen, if
+//! installed, on the same XDR. Without the RFC, the document is `specs/nfs3.txt`. The programs take turns, so
+//! that a busy machine slows all of them. The second part measures `rpcrdma-xdrgen` on documents of many
+//! shapes in two sizes.
 
 #![allow(clippy::print_stdout, reason = "the output is the measurements")]
 
@@ -116,7 +117,7 @@ fn processes(runs: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the document: RFC 5662 if available, else this project's text of NFS version 3.
+/// Returns the document's name and path: RFC 5662 if available, else this project's text of NFS version 3.
 fn documents() -> (&'static str, Vec<PathBuf>) {
     let corpus =
         std::env::var_os("XDRGEN_CORPUS").map(|corpus| PathBuf::from(corpus).join("rfc/rfc5662.txt"));

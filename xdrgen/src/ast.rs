@@ -1,4 +1,4 @@
-//! The syntax tree: the definitions of a document, with spans that point into it.
+//! The syntax tree: the definitions of a document, with their spans in the document.
 //!
 //! Most types are named after the productions of RFC 4506 section 6.3 and RFC 5531 section 12.2.
 //! Names are unresolved, and a bound may be a constant of another document. Resolution turns the tree into
@@ -103,7 +103,7 @@ pub enum DefinitionKind {
 }
 
 impl DefinitionKind {
-    /// Replaces `typedef struct { ... } NAME;` by the equivalent `struct NAME { ... };`, and also replaces
+    /// Replaces `typedef struct { ... } NAME;` with the equivalent `struct NAME { ... };`, and also replaces
     /// typedefs of enums and unions (RFC 4506 section 4.18).
     pub(crate) fn without_typedef_of_body(self) -> Self {
         let DefinitionKind::Typedef(of) = self else { return self };

@@ -111,7 +111,7 @@ impl Build {
     }
 
     /// Adds a document: RFC text or a `.x` file. The files that a document includes (`#include "sibling.x"`,
-    /// relative to the document) are also documents. All documents are compiled together into one file,
+    /// relative to the document) are also compiled. All documents are compiled together into one file,
     /// which is named after the first document by default. If there are several documents, each becomes a
     /// module named after its file. Cargo reruns the script if one of the files changes, and on each build
     /// while an included file is missing.
@@ -257,7 +257,7 @@ fn print_directives(generated: &Generated, sources: &Sources) {
         _ => None,
     });
     let paths = sources.iter().map(|(_, source)| source.name()).chain(missing).map(shown);
-    // After a line ending in a path, cargo would read another directive.
+    // The text after a line break in a path would be another directive.
     for path in paths.filter(|path| !path.contains('\n')) {
         println!("cargo::rerun-if-changed={path}");
     }

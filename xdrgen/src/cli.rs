@@ -151,8 +151,7 @@ struct Generation {
     /// require the feature of that name in the runtime and in an emitted crate. May be repeated.
     #[arg(long, value_name = "DERIVE")]
     derive: Vec<String>,
-    /// Emit a complete crate of this name, without the standard library, into the directory given by
-    /// --output.
+    /// Emit a complete no_std crate with this name into the directory given by --output.
     #[arg(long = "crate", value_name = "NAME", requires = "output")]
     package: Option<String>,
     /// One-line description of the crate.
@@ -349,8 +348,8 @@ fn is_rust(path: &Path) -> bool {
 /// Checks that a crate does not replace a handwritten package.
 ///
 /// # Errors
-/// Fails if the directory has a manifest that rpcrdma-xdrgen did not emit. Also fails if the directory has no
-/// manifest but a file that the crate would replace, or if the manifest cannot be read.
+/// Fails if the directory has a manifest that rpcrdma-xdrgen did not emit. Also fails if the manifest
+/// cannot be read, or if there is no manifest but a file exists that the crate would replace.
 fn must_not_replace<'a>(directory: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     let manifest = directory.join("Cargo.toml");
     let replaced = match std::fs::read_to_string(&manifest) {

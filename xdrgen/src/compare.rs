@@ -103,8 +103,8 @@ pub(crate) enum Kind<'m> {
     Form(View<'m>, View<'m>),
     /// `bound` or `length`, and the value in the base and in the new version.
     Bound(&'static str, u32, u32),
-    /// A field that only one of two structs without a common layout has. The flag is true if the field was
-    /// added, and false if it was removed.
+    /// A field in only one of two structs with different layouts. The flag is true if the field was added,
+    /// and false if it was removed.
     Part(&'m Field, bool),
     /// The number of fields in each of two structs.
     Parts(usize, usize),

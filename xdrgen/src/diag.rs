@@ -1,8 +1,8 @@
 //! Diagnostics: what is wrong, where, and how to fix it.
 //!
 //! A diagnostic is data: a `Kind` with its fields, and a position. The kinds are defined in submodules by
-//! subject. A definition has the code, the default severity and the text of the kind. Only notes add to the
-//! text, and nothing parses the text. `DIAGNOSTICS.md` has a page for each code.
+//! subject. Each definition states the kind's code, default severity and text. Only notes add to the text,
+//! and nothing parses the text. `DIAGNOSTICS.md` has a page for each code.
 
 /// Defines the kinds of one subject. Each code has a page in `DIAGNOSTICS.md`: title, meaning, an example,
 /// and the corrected example. The comment on the first kind of a code is the title of the page; a test
@@ -210,7 +210,7 @@ pub(crate) enum Note {
 pub(crate) enum OmittedPart {
     Definition,
     Procedure,
-    /// A procedure that its program needs: without the procedure, the program is not emitted.
+    /// A procedure that its program needs: without it, the program is emitted only with `--keep-going`.
     Needed,
 }
 
@@ -419,7 +419,7 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
 /// mistake.
 const KEPT: usize = 4096;
 
-/// Findings. Stores a limited number and counts the rest.
+/// Findings. Stores up to `KEPT` errors and `KEPT` warnings, and counts further findings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) kept: Vec<Diagnostic>,

@@ -35,7 +35,7 @@ pub(crate) struct Emitter<'m> {
     pub(crate) features: bool,
     /// The sizes of types; `None` if the module has no programs.
     pub(crate) sizes: Option<&'m Layouts>,
-    /// The documents and namespaces with a module each; empty if all items are in one module.
+    /// The documents and namespaces that are separate modules; empty if all items are in one module.
     pub(crate) documents: Vec<Document>,
     /// The index in `documents` of each source that has a module.
     pub(crate) homes: HashMap<SourceId, usize>,

@@ -31,7 +31,7 @@ pub enum Form {
     Plain,
 }
 
-/// The result of a recognizer at the start of a text.
+/// The result of a [`Recognizer`].
 pub enum Region {
     Definition {
         /// The end of the definition in the text, including comments after it.

@@ -24,11 +24,11 @@ pub use crate::options::{Manifest, Options, Output, Package};
 /// The numbers of documents and definitions in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Documents, without binding files.
+    /// Documents, excluding binding files.
     pub documents: usize,
     /// Definitions in the documents, including repetitions.
     pub definitions: usize,
-    /// Types to emit, without the types added for lists.
+    /// Types to emit, excluding types added for lists.
     pub types: usize,
     /// Constants to emit.
     pub consts: usize,
@@ -77,7 +77,7 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
     generated
 }
 
-/// Checks documents without emission: returns the findings and the summary.
+/// Checks documents without emitting files. Returns the findings and the summary.
 #[must_use]
 pub fn check(sources: &Sources, options: &Options) -> Generated {
     analyzed(sources, options).1
@@ -235,7 +235,8 @@ fn analyzed(
     let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);
-    // Unparsed text may define a missing name. `keep_going` reports the name as the reason for an omission.
+    // A missing name is not reported if unparsed text may define it. With `keep_going`, the name is reported,
+    // since it explains an omission.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
     include::unseen::report(sources, |_| true, &options.defined, &mut found);
@@ -367,7 +368,7 @@ fn emitted(
     sources: &Sources,
     options: &Options,
 ) -> Vec<(PathBuf, String)> {
-    // An invalid path is already reported.
+    // An invalid path has already been reported.
     if !names::is_path(&options.runtime) {
         return Vec::new();
     }

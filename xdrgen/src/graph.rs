@@ -1,5 +1,5 @@
-//! The graph of types and the types that they contain. A document may define any number of mutually
-//! recursive types, so no function recurses. Except for `solve` and sorting, the run time is linear.
+//! A graph with edges from each type to the types that it contains. A document may define any number of
+//! mutually recursive types, so no function recurses. Except for `solve` and sorting, the run time is linear.
 
 use std::collections::VecDeque;
 

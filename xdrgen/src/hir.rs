@@ -51,7 +51,7 @@ pub struct Const {
 
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// The name; for a body written in place, the path of names to it, joined by `.`.
+    /// The name; for an inline body, the names on the path to the body, joined by `.`.
     pub name: String,
     pub body: Body,
     pub docs: Docs,
@@ -93,7 +93,7 @@ pub struct Field {
 
 #[derive(Clone, Debug)]
 pub struct Union {
-    /// The position of the union's name, or of a body written in place.
+    /// The position of the union's name, or of an inline body.
     pub at: Span,
     pub discriminant_name: String,
     pub discriminant: Type,
@@ -126,7 +126,7 @@ pub struct Bound {
     pub constant: Option<String>,
 }
 
-/// A type where it is used.
+/// A use of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     Void,
@@ -217,8 +217,8 @@ pub enum Selector {
     Enum(TypeId),
 }
 
-/// Maximum nesting of definitions. Published documents nest up to about 12 definitions; rustc's default
-/// recursion limit is 128.
+/// Maximum nesting of definitions. Published documents nest definitions about 12 levels deep at
+/// most; rustc's default recursion limit is 128.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Hir {

@@ -28,11 +28,11 @@ const MAX_TOTAL: u64 = 64;
 const NAMED: usize = 4;
 
 /// Adds included documents recursively. The path of a file is relative to the including document. If the file
-/// is missing or cannot be read, a given document with the same file name replaces the file. `defined`
-/// contains the names that are defined for conditions such as `#ifdef`, in the form of `-D`.
+/// is missing or cannot be read, an initial document of `sources` with the same file name is used instead.
+/// `defined` contains the names that are defined for conditions such as `#ifdef`, in the form of `-D`.
 ///
 /// An included document precedes the documents that include it, except in a cycle. Returns the new ids of the
-/// given sources, in order.
+/// initial sources, in order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
     let options = ParseOptions { defined: defined.clone(), ..ParseOptions::default() };
     let given = sources.iter().count();

@@ -65,7 +65,7 @@ pub enum ConstType {
 
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// The name; for a body written in place, the path of names to it, joined by `.`.
+    /// The name; for an inline body, the names on the path to the body, joined by `.`.
     pub name: String,
     pub ident: String,
     pub body: Body,
@@ -182,7 +182,7 @@ pub struct Bound {
     pub constant: Option<usize>,
 }
 
-/// A type where it is used.
+/// A use of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     Void,
@@ -195,7 +195,7 @@ pub enum Type {
     FixedOpaque(Bound),
     /// `opaque x<n>`, stored as [`Module::data`] specifies
     Opaque(Option<Bound>),
-    /// `opaque x<n>`, stored in place
+    /// `opaque x<n>`, stored in the value itself
     SmallOpaque(Bound),
     /// `string x<n>`
     String(Option<Bound>),
@@ -205,7 +205,7 @@ pub enum Type {
     Array(Box<Type>),
     /// `T *x`
     Optional(Box<Type>),
-    /// A value on the heap or in the message. Storing the value in place would make a type infinitely large.
+    /// A value on the heap or in the message. Storing the value directly would make a type infinitely large.
     Boxed(Box<Type>),
 }
 

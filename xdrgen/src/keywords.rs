@@ -1,6 +1,6 @@
 //! The keywords of XDR, lines that begin definitions, and the comments of preprocessor lines.
 
-/// The keywords with which a definition begins.
+/// The keywords that begin a definition.
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
 
 /// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. Excludes `program`
@@ -37,8 +37,8 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Returns the rest of the text and the identifier or keyword at its start. As in rpcgen files, the word may
-/// begin with an underscore.
+/// Splits off the identifier or keyword at the start of a text, and returns the rest first. As in rpcgen
+/// files, the word may begin with an underscore.
 pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
     // Most tokens are words, so this function operates on bytes for speed.
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
@@ -120,7 +120,7 @@ pub(crate) fn before_comment(line: &str) -> &str {
 }
 
 /// Returns the position of a `/*` whose comment does not end on the line. In a string or a `//` comment, `/*`
-/// begins no comment. A `"` without a second `"` begins no string.
+/// does not begin a comment. A `"` without a second `"` does not begin a string.
 pub(crate) fn open_comment(line: &str) -> Option<usize> {
     let (mut at, mut may_quote) = (0, true);
     while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {

@@ -6,7 +6,7 @@
 //!                                \-> compare: compat, diff
 //! ```
 //!
-//! [`extract()`] finds the XDR of a document. [`parse()`] builds a syntax tree (`ast`). `resolve` builds a
+//! [`extract()`] finds the XDR in a document. [`parse()`] builds a syntax tree (`ast`). `resolve` builds a
 //! protocol (`hir`) with resolved names and evaluated constants. `check` enforces the rules that need all
 //! definitions. `lower` builds a Rust IR (`ir`) with names, boxes, derives, lists and borrowed data.
 //! `emit` produces the text. Each stage is a function from a value to a value plus [`Diagnostic`]s with

@@ -15,8 +15,8 @@ pub enum Names {
 }
 
 impl Names {
-    /// Returns the name of a type, or of a version or a procedure as a type. For a body written in place,
-    /// `name` is the path of names to the body, joined by `.`.
+    /// Returns the name of a type, or of a version or a procedure as a type. For an inline body, `name`
+    /// contains the names on the path to the body, joined by `.`.
     #[must_use]
     pub fn of_type(self, name: &str) -> String {
         match self {
@@ -158,7 +158,7 @@ fn joined(name: &str, change: fn(&str, &mut String)) -> String {
     joined
 }
 
-/// Returns the name of a document's module, derived from the file name without directories and extension.
+/// Returns the name of a document's module, derived from the file name without directories or extension.
 pub(crate) fn module(path: &std::path::Path) -> String {
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let part = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
@@ -213,7 +213,7 @@ fn end_of_word(text: &str) -> usize {
     text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
 }
 
-/// Returns the text after `mark`, if the text begins with it. Skips leading whitespace.
+/// Skips leading whitespace, then returns the text after `mark`. Returns `None` if `mark` is missing.
 fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     text.trim_start().strip_prefix(mark)
 }

@@ -31,7 +31,7 @@ pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     if documents.iter().all(|document| document.namespaces.is_empty()) {
         return;
     }
-    // An unreadable definition also hides a name of an enclosing namespace.
+    // A definition that could not be parsed also hides a name of an enclosing namespace.
     let mut names: HashSet<String> =
         documents.iter().flat_map(|document| document.omitted.iter().cloned()).collect();
     for document in documents.iter_mut() {

@@ -51,7 +51,7 @@ pub struct LineColumn {
 /// The kind of a [`Source`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A document with XDR.
+    /// A document that contains XDR.
     Document,
     /// A binding file.
     Binding,
@@ -131,7 +131,7 @@ pub(crate) enum Trust {
     /// A published RFC with marked or plain XDR. It cannot be corrected: definitions with errors are
     /// omitted with a warning. An undefined name is an error, since another document must define it.
     Published,
-    /// Examples between prose in a published RFC, which were never compiled: definitions with errors are
+    /// Examples in the prose of a published RFC, which were never compiled: definitions with errors are
     /// omitted with a warning.
     Example,
 }
@@ -141,7 +141,7 @@ pub(crate) enum Trust {
 pub enum Refused {
     /// The file's name is empty.
     Unnamed,
-    /// The file does not exist. Only this reason is not an error by itself.
+    /// The file does not exist: an error if the document uses an undefined name, otherwise a warning.
     Missing(PathBuf),
     /// The file cannot be read.
     Unreadable {
@@ -150,7 +150,7 @@ pub enum Refused {
         /// The error from the operating system.
         error: String,
     },
-    /// The path is not a regular file, but for example a directory, a pipe or a device.
+    /// The path is not a regular file but, for example, a directory, a pipe or a device.
     NoFile(PathBuf),
     /// The run already includes the maximum number of files.
     TooMany {
@@ -262,7 +262,8 @@ impl Sources {
         ids
     }
 
-    /// Returns documents together with all documents that they include, in the order of the run.
+    /// Returns documents together with all documents that they include, directly or indirectly, in the order
+    /// of the run.
     #[must_use]
     pub fn with_included(&self, mut documents: Vec<SourceId>) -> Vec<SourceId> {
         let mut at = 0;

@@ -459,7 +459,7 @@ fn a_build_script_compiles_documents() {
         "{output}"
     );
 
-    // An error in the document fails the build with its position.
+    // An error in the document fails the build, and the output shows the error's position.
     scratch.write("specs/store.txt", &DOCUMENT.replace("content      data", "contents     data"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(
@@ -497,7 +497,7 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/bush.x:1:15") && output.contains("`leaf`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // The type of a version shows whether the version has a binding. Without a binding, the call of
+    // The type of a version shows whether the version has a binding. Without a binding, the call to
     // `over_rdma` does not compile.
     scratch.write("src/lib.rs", &format!("{}{BOUND}", LIB.trim_start()));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);

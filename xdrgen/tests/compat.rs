@@ -91,7 +91,7 @@ fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     let none = String::new;
     let expected = [(Kind::Flag, none()), (Kind::Constant, none()), (Kind::Constant, none())];
     assert_eq!(additions(both, &free), expected);
-    // A member with several bits, such as 3, is a flag only if its name contains `FLAG`.
+    // A member whose value has several bits, such as 3, is a flag only if its name contains `FLAG`.
     let counted = "enum sorts { ONE = 1, TWO = 2 };\n";
     let more = "enum sorts { ONE = 1, TWO = 2, THREE = 3 };\n";
     assert_eq!(additions(counted, more), [(Kind::Constant, "sorts".to_owned())]);
@@ -247,7 +247,7 @@ fn rfc_8178_has_separate_rules() {
     let codes: Vec<&str> = compare(base, &new).1.breaches.iter().map(|one| one.code()).collect();
     assert_eq!(codes, ["X505", "X507"]);
     assert_eq!(by_rfc_8178(base, &new), (vec![], vec!["WORSE = 2".to_owned()]));
-    // A union with a default arm cannot have a new arm by these rules either.
+    // These rules also prohibit a new arm in a union with a default arm.
     let new = new.replace("int value;", "int value; case WORSE: int how;");
     assert_eq!(by_rfc_8178(base, &new).0, ["X507"]);
 }
@@ -281,7 +281,7 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
         // New flag bits. A flag may be removed only if another flag has its bit.
         ("FAST = 1;", "FAST = 1; const OPEN_FLAG_SAFE = 2;", added("OPEN_FLAG_SAFE = 2")),
         ("const OPEN_FLAG_FAST = 1;", "", breach("X504")),
-        // No value of an enum and no arm may be removed.
+        // Neither an enum value nor an arm may be removed.
         (", TWO = 2", "", breach("X504")),
         (", PUT = 2", "", breach("X504")),
         ("case GET: int from;", "case PUT: int from;", (vec!["X508"], vec!["case PUT: int from".to_owned()])),

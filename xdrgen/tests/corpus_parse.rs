@@ -1,4 +1,4 @@
-//! Compiles published documents if `XDRGEN_CORPUS` is a directory with `rfc/` and `x/`.
+//! Compiles published documents if `XDRGEN_CORPUS` names a directory that contains `rfc/` and `x/`.
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,7 @@ fn count(specification: &Specification) -> [usize; 8] {
     counts
 }
 
-/// Documents that do not parse without errors: the code and line of each error, and the reason.
+/// Documents with parse errors: the code and line of each error, and the reason.
 const WRONG: &[(&str, &str, u32, &str)] =
     &[("ypserv-ypxfrd.x", "X119", 112, "a stray letter after the last member of an enum and its comment")];
 

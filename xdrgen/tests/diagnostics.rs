@@ -7,8 +7,8 @@
 //! - `expect: X212 4:8`: the code of the only finding, its line and its column; `expect: X401 nowhere` if
 //!   the finding has no position in a document.
 //! - `with: base.x other.x`: documents that are compiled together with the fixture. A `.toml` fixture is
-//!   the binding of these documents.
-//! - `args: generate --crate 9p`: the arguments, in place of `check`.
+//!   a binding file for these documents.
+//! - `args: generate --crate 9p`: the arguments to use instead of `check`.
 //!
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the `.stderr` files and
 //! the table, and sorts the pages.
@@ -79,7 +79,7 @@ impl Fixture {
         let json = self.run("json");
         let found = String::from_utf8(json.stderr).expect("JSON is UTF-8");
         let lines: Result<Vec<Value>, _> = found.lines().map(serde_json::from_str).collect();
-        let Ok(lines) = lines else { return Some(format!("no JSON: {found}")) };
+        let Ok(lines) = lines else { return Some(format!("not JSON: {found}")) };
         let findings: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "finding").collect();
         let places: Vec<String> = findings.iter().map(|found| place(found)).collect();
         if places != [self.expected.as_str()] {
@@ -353,7 +353,7 @@ fn finds_one_at(text: &str, line: usize, what: &str) {
     let source = sources.get(id).expect("the document");
     let lines: Vec<usize> =
         found.iter().map(|found| source.line_column(found.span.start).line as usize).collect();
-    // Lines 16 to 19 are a page break between lines of XDR, so the lines around them count as adjacent.
+    // Lines 16 to 19 are a page break after line 15, so all of them count as adjacent to line 15.
     let near = |at: usize| at.abs_diff(line) <= 1 || (15..=19).contains(&at) && (15..=19).contains(&line);
     let shown = diag::render(&found, &sources, false);
     assert!(lines.len() == 1 && near(lines[0]), "{what} in line {line}:\n{shown}");

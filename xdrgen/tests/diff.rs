@@ -1,8 +1,8 @@
 //! `rpcrdma-xdrgen diff`: the changes between two versions of a protocol, and whether each change affects
 //! messages.
 //!
-//! The comparison of RFC 5666 with RFC 8166 runs if `XDRGEN_CORPUS` is a directory with their texts in
-//! `rfc/`.
+//! The comparison of RFC 5666 with RFC 8166 runs if `XDRGEN_CORPUS` names a directory that contains both
+//! texts in `rfc/`.
 
 mod program;
 

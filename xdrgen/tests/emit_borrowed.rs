@@ -1,5 +1,5 @@
-//! Borrowed output compiles without warnings, reads and writes the same bytes as owned output, does
-//! not copy and does not allocate.
+//! Borrowed output compiles without warnings, reads and writes the same bytes as owned output, and neither
+//! copies nor allocates.
 
 mod samples;
 mod scratch;
@@ -108,7 +108,7 @@ fn every_borrowed_type_equals_the_owned_encoding_and_does_not_allocate() {
     assert!(output.contains(&format!("{} passed", 2 * documents.len() + 3)), "{output}");
 }
 
-/// Returns the emitted code of a document, without documentation and line endings.
+/// Returns the emitted code of a document, without documentation or line endings.
 fn code(text: &str, options: &Options) -> String {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", text));

@@ -14,7 +14,7 @@ fn emit_files(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)
     generated.files.into_iter().map(|(path, text)| (path.display().to_string(), text)).collect()
 }
 
-/// Returns the code of a document, without doc comments, `#[doc]` attributes and line endings.
+/// Returns the code of a document, without comments, `#[doc]` attributes or line endings.
 fn code(text: &str) -> String {
     code_with(text, &Options::module("a"))
 }
@@ -335,7 +335,7 @@ fn a_binding_marks_items_and_bounds_replies() {
     for expected in [
         "impl program::Binding for PV1 { const PORT: Option<u16> = None; const NETIDS: &'static [&'static str] = &[]; }",
         "#[ddp_eligible] pub data: Blob,",
-        // Eligible data shares the message's memory, regardless of its size.
+        // Eligible data of any size shares the message's memory.
         "pub type Blob = Opaque<64>;",
         "u64::from(args.count).saturating_add(args.wide).saturating_add(4)",
     ] {

@@ -8,8 +8,8 @@ use rpcrdma_xdrgen::names::Names;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Returns the lines to compare: all lines except the file's imports, and except empty lines and `//`
-/// comments, which a syntax tree does not contain.
+/// Returns the lines to compare. Omits the file's imports, and also empty lines and `//` comments, which a
+/// syntax tree does not contain.
 fn lines(text: &str) -> Vec<&str> {
     let is_other = |line: &&str| line.trim().is_empty() || line.starts_with("// ");
     let mut in_use = false;
@@ -73,10 +73,10 @@ fn own_documents() {
         let crate_options = Options::package("rpcrdma-sample", "A sample.");
         let inside = Options { runtime: "crate".to_owned(), ..Options::no_std_module("sample") };
         let mut verbatim = Options { names: Names::Verbatim, ..Options::module("sample") };
-        // `arbitrary` is missing here: the formatter does not format the expressions in its attributes.
+        // `arbitrary` is omitted, because the formatter does not format expressions in attributes.
         verbatim.derives = ["serde", "a::B"].map(String::from).to_vec();
-        // In one file, the indentation of a document's module does not count toward the line length, but the
-        // formatter counts it.
+        // In one file, xdrgen does not count the indentation of a document's module toward the line length,
+        // but the formatter does.
         let files = if base.is_some() { Options::directory(true) } else { Options::module("sample") };
         let inside =
             if base.is_some() { Options { runtime: "crate".to_owned(), ..files.clone() } } else { inside };

@@ -1,4 +1,4 @@
-//! Tests the modules of several documents, in one file, in a directory and in a crate, and additional
+//! Tests the modules of several documents (in one file, in a directory and in a crate), and additional
 //! derives.
 
 use rpcrdma_xdrgen::source::{Source, Sources};
@@ -31,7 +31,7 @@ fn emit(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
     generated.files.into_iter().map(|(path, text)| (slashed(path), text)).collect()
 }
 
-/// Returns a text with each run of white space as a single space, and without spaces inside parentheses.
+/// Replaces each run of white space with one space, and removes spaces after `(` and before `)`.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(").replace(" )", ")")
 }
@@ -261,7 +261,7 @@ fn equal_documents_give_equal_bytes_in_any_directory() {
     let here = emitted("/home/one");
     assert_eq!(here, emitted("/home/one"));
     assert_eq!(here, emitted("/srv/two/three"));
-    assert!(!format!("{here:?}").contains("/home"), "no directory of the machine may be shown");
+    assert!(!format!("{here:?}").contains("/home"), "no directory of this machine may appear in the output");
 }
 
 #[test]

@@ -37,9 +37,9 @@ const REFUSED: &[(&str, &str)] = &[
 
 const NOTHING: &str = "no definition";
 
-/// The numbers of types, programs and procedures in documents. For marked documents, the number of
-/// supplied types follows. The other types are counted in the text by the first words of their
-/// definitions; supplied types are counted by hand.
+/// The numbers of types, programs and procedures in documents. For marked documents, the number of types that
+/// the compiler supplies follows, counted by hand. All other types are counted in the text by the first words
+/// of their definitions.
 const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
     // 23 typedefs, 7 enums, 83 structs and 34 unions. `nlm4_lock` and `nlm4_share` are missing, since
     // they use undefined names; `netobj` is supplied.
@@ -160,8 +160,8 @@ fn type_lines(text: &str) -> usize {
     words.filter(|word| matches!(*word, "typedef" | "enum" | "struct" | "union")).count()
 }
 
-/// Returns the groups of documents to compile together. A document that is in no group of `together` is
-/// alone.
+/// Returns the groups of documents to compile together. A document that is in no group of `together` forms a
+/// separate group.
 fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>> {
     let known = |name: &&str| names.iter().any(|one| one == name);
     assert!(together.concat().iter().all(known), "a document of {together:?} is missing");

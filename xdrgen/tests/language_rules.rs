@@ -423,7 +423,7 @@ fn conflicting_rust_names_get_underscores() {
 const PROSE: &str = "   The types are as follows.\n\n      struct good {\n         int x;\n      };\n\n   \
     Another one is this.\n\n      struct bad {\n         missing x;\n      };\n\n   \
     And one that needs it.\n\n      struct worse {\n         bad x;\n      };\n\n   \
-    One with a slip of the pen.\n\n      struct near {\n         goood x;\n      };\n\n   It ends here.\n";
+    One with a misspelled name.\n\n      struct near {\n         goood x;\n      };\n\n   It ends here.\n";
 
 const RFC_MARKS: [&str; 2] =
     ["Request for Comments: 9999\n", "\n\nAuthor             Standards Track             [Page 1]\n"];

@@ -22,7 +22,7 @@ fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
     found.iter().map(place).collect()
 }
 
-/// Asserts one finding with this code at this position, and that the next definition still parses.
+/// Asserts that the only finding has this code and position, and that the next definition still parses.
 #[track_caller]
 fn one(text: &str, code: &'static str, line: u32, column: u32) -> Diagnostic {
     let text = format!("{text}\nconst LAST = 1;\n");
@@ -228,7 +228,7 @@ typedef string also_good<>;
 ";
     let expected = [("X111", 1, 17), ("X102", 2, 11), ("X119", 4, 15), ("X120", 5, 42)];
     assert_eq!(places("test.x", text), expected);
-    // The enum is read as if its `,` were present.
+    // The enum is parsed as if the missing `,` were present.
     assert_eq!(found("test.x", text).2, 3);
 }
 

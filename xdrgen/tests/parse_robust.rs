@@ -291,7 +291,7 @@ fn many_names_in_one_scope() {
     assert!(compiled(&text).diagnostics.is_empty());
     let found = compiled(&text.replace("switch (e x)", "switch (int x)")).diagnostics;
     assert!(found.is_empty(), "{:?}", found.first());
-    // A limited number of findings is stored, and the rest is counted.
+    // Findings above a limit are counted but not stored.
     let generated = compiled(&text.replace("case A", "case B"));
     let kept = generated.diagnostics.iter().filter(|found| found.code() == "X213").count();
     assert_eq!(kept + generated.more.errors, MANY);

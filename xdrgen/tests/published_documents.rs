@@ -207,7 +207,7 @@ fn keep_going_omits_invalid_definitions() {
         .map(|(_, place)| place)
         .collect();
     assert_eq!(errors, ["X111 1:17", "X200 4:12"], "{text}");
-    // Dependents of an omitted definition are omitted with a warning each.
+    // Each dependent of an omitted definition is omitted with a warning.
     for place in ["X200 2:12", "X200 5:12"] {
         assert!(places.iter().any(|one| one == place), "no {place} in {text}");
     }

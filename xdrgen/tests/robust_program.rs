@@ -114,7 +114,7 @@ fn one_field(_: &mut Numbers) -> Vec<u8> {
 #[test]
 fn hidden_findings_are_counted() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    // Errors of resolution, and warnings of the lexer.
+    // Name resolution errors, and lexer warnings.
     let kinds = [
         (one_member as Make, SIZE / 4 - 1, "error"),
         (one_letter, SIZE / 2 - 1, "error"),

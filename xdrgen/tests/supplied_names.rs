@@ -78,7 +78,8 @@ fn a_definition_of_the_run_wins() {
     let module = module(&[one, other], &options());
     assert_eq!(constants(&module), [("AUTH_SYS", 77)]);
     assert_eq!(types(&module), ["s", "authsys_parms", "uint32_t"]);
-    // The document defines a member of the enum as a constant, so the prelude supplies a typedef of `int`.
+    // The document defines a member of `auth_flavor` as a constant, so the prelude supplies a typedef of
+    // `int` instead of the enum.
     let text = "const AUTH_SYS = 1; union u switch (auth_flavor f) { case AUTH_SYS: int a; default: void; };";
     let module = self::module(&[text], &options());
     assert_eq!((constants(&module), types(&module)), (vec![("AUTH_SYS", 1)], vec!["u", "auth_flavor"]));

@@ -30,8 +30,9 @@ pub(crate) fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Binary>, Stri
     if binaries.is_empty() { Err("cargo reports no test binaries".to_owned()) } else { Ok(binaries) }
 }
 
-/// Runs the tests of the packages in `directories`, built by `cargo test` with `options`. The options select
-/// the entire workspace: for selected packages, cargo would compile dependencies again, with fewer features.
+/// Runs the tests of the packages in `directories`, built by `cargo test` with `options`. The options must
+/// select the entire workspace: for single packages, cargo would compile dependencies again, with fewer
+/// features.
 pub(crate) fn run(root: &Path, directories: &[&str], options: &[&str]) -> Result<(), String> {
     let binaries = build(root, &[&["test"], options].concat())?;
     for directory in directories {
@@ -48,7 +49,7 @@ pub(crate) fn run(root: &Path, directories: &[&str], options: &[&str]) -> Result
     Ok(())
 }
 
-/// Returns the test binaries that cargo's messages name. Each message is a line with a JSON value.
+/// Returns the test binaries that cargo's messages name. Each message is one line of JSON.
 fn listed(messages: &str) -> Vec<Binary> {
     let binary = |line: &str| {
         let message: Value = serde_json::from_str(line).ok()?;

@@ -119,8 +119,8 @@ impl Drop for Group {
     }
 }
 
-/// Sends SIGTERM to groups, so that a step of the gate also terminates its own groups. Then kills the
-/// groups.
+/// Sends SIGTERM to groups, so that a step of the gate also terminates its own groups. After
+/// [`GRACE`], kills the groups.
 fn end(groups: &[Pid]) {
     kill(groups, Signal::TERM);
     thread::sleep(GRACE);

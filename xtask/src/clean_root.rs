@@ -14,7 +14,7 @@ use crate::{cargo, tools};
 /// The home directory in the root. It contains only what the step creates.
 pub(crate) const HOME: &str = "/new-user";
 
-/// This program in the root.
+/// The path of this program in the root.
 const XTASK: &str = "/rpcrdma-xtask";
 
 /// The directories of the linker.
@@ -83,10 +83,10 @@ pub(crate) fn run(workspace: &Path, step: &str) -> Result<(), String> {
     cargo::succeed(enter(root.path(), &mounts, &[XTASK, "step", step])?, &["xtask", "step", step])
 }
 
-/// Returns what is missing here to create and enter a root.
+/// Returns what this machine lacks to create and enter a root, if anything.
 fn missing() -> Result<Option<&'static str>, String> {
     if rust()?.join("include").exists() {
-        return Ok(Some("needs Rust in a directory of its own, for example from rustup"));
+        return Ok(Some("needs Rust in a separate directory, for example from rustup"));
     }
     if PROGRAMS.iter().any(|program| find(program).is_none()) {
         return Ok(Some("needs `cc` and `ld` in /usr/bin (package gcc)"));
@@ -97,7 +97,7 @@ fn missing() -> Result<Option<&'static str>, String> {
     Ok((!can_mount).then_some("needs `unshare --root` (util-linux), `mount`, and the right to create mounts"))
 }
 
-/// Returns a command that runs its arguments with its own mounts.
+/// Returns a command that runs its arguments in a separate mount namespace.
 fn unshare() -> Command {
     let mut command = Command::new("unshare");
     command.arg("--mount");
@@ -134,8 +134,8 @@ fn mounts(workspace: &Path) -> Result<[PathBuf; 7], String> {
     Ok([dev, etc, proc, rust()?, cargo_home()?, workspace.to_owned(), cargo::target(workspace)])
 }
 
-/// Creates the directories of the root, and copies the linker, the C runtime, this program, and the shared
-/// libraries of all these and of Rust.
+/// Creates the directories of the root. Copies the linker, the C runtime and this program, and the shared
+/// libraries that they and Rust need.
 fn fill(root: &Path, mounts: &[PathBuf]) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", root.display());
     for directory in mounts.iter().map(PathBuf::as_path).chain([Path::new("/tmp"), Path::new(HOME)]) {
@@ -154,7 +154,7 @@ fn fill(root: &Path, mounts: &[PathBuf]) -> Result<(), String> {
     let tools = ["cargo", "cargo-clippy", "clippy-driver", "rustc", "rustdoc"].map(|name| bin.join(name));
     let linked: Vec<&Path> = files.iter().chain(&tools).chain([&own]).map(PathBuf::as_path).collect();
     files.extend(libraries(&linked)?);
-    // This file is often a link to a file below /run. Without it, names of hosts cannot be resolved.
+    // This file is often a link to a file below /run. Without the file, host names cannot be resolved.
     files.extend(fs::canonicalize("/etc/resolv.conf"));
     files.retain(|file| !mounts.iter().any(|directory| file.starts_with(directory)));
     files.iter().try_for_each(|file| copy(root, file).map_err(|error| format!("{}: {error}", file.display())))
@@ -209,8 +209,8 @@ fn paths(ldd: &str) -> Result<Vec<PathBuf>, String> {
     Ok(files.filter(|file| file.starts_with('/')).map(PathBuf::from).collect())
 }
 
-/// Copies a file to the canonical path of its directory in the root. For a link, copies the file that it
-/// names.
+/// Copies a file to the canonical path of its directory in the root. For a link, copies the link's
+/// target.
 fn copy(root: &Path, file: &Path) -> io::Result<()> {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());

@@ -74,7 +74,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     Ok(gate.finish())
 }
 
-/// Returns an error if little disk space is free, because compilers report a full disk unclearly.
+/// Returns an error if little disk space is free, because compiler errors about a full disk are unclear.
 fn check_space(root: &Path) -> Result<(), String> {
     let target = target(root);
     let disk = rustix::fs::statvfs(&target).map_err(|error| format!("{}: {error}", target.display()))?;

@@ -1,5 +1,5 @@
-//! `cargo xtask ci guides`: runs the first code block with commands of each guide in `GUIDES`. The step
-//! `walk` runs the commands of the guide `compile`.
+//! `cargo xtask ci guides`: runs the commands in the first `sh` code block of each guide in `GUIDES`. The
+//! step `walk` runs the commands of the guide `compile`.
 //!
 //! Each guide gets a new directory with a copy of the documents in `specs/`. There, `cargo run --release`
 //! runs the programs of this workspace in the `dev` profile, and other cargo commands do nothing.

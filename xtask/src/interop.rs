@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(commands_below(text, "Mount it"), Ok(vec!["one &".to_owned(), "two".to_owned()]));
         assert_eq!(commands_below(text, "Gone"), Err("README.md: no section `Gone`".to_owned()));
         let empty = "### Mount it\ntext\n## Next\n```sh\nother\n```\n";
-        assert!(commands_below(empty, "Mount it").is_err(), "the block is of another section");
+        assert!(commands_below(empty, "Mount it").is_err(), "the block belongs to another section");
     }
 
     #[test]

@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn jobs_that_never_ran_come_first_and_then_the_oldest() {
-        // After a merge, lines may not be in chronological order.
+        // After a merge, lines may be out of chronological order.
         let ledger = Ledger {
             entries: vec![
                 entry("2026-01-03T00:00:00Z", "a", true, 30),

@@ -44,7 +44,7 @@ const GENERATED_IN: [&str; 3] =
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
-/// The number of parts of the generated mutations.
+/// The number of parts into which the generated mutations are divided.
 const PARTS: usize = 240;
 /// Enables incremental compilation, which `.ci/run` disables: each mutation changes one crate only slightly.
 const INCREMENTAL: [(&str, &str); 1] = [("CARGO_INCREMENTAL", "1")];
@@ -317,7 +317,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Copies a file of the workspace, unless the copy is equal.
+    /// Copies a file of the workspace, unless the copy is identical.
     fn restore(&self, name: &Path) -> Result<(), String> {
         let (from, to) = (self.root.join(name), self.tree.join(name));
         let failed = |error: std::io::Error| format!("{}: {error}", to.display());
@@ -477,8 +477,8 @@ fn exactly(text: &str) -> String {
     format!("^{}$", escaped.collect::<String>())
 }
 
-/// Returns the lines of cargo-mutants' output that no survivor in the list explains. A line begins with file,
-/// line and column. Line and column change with the code and are not compared.
+/// Returns the lines of cargo-mutants' output that no survivor in the list explains. Each line begins with a
+/// file, a line number and a column. The numbers change with the code and are not compared.
 fn unexplained(missed: &str, survivors: &[Survivor]) -> Vec<String> {
     let is_explained = |line: &str| {
         let Some((place, mutant)) = line.split_once(": ") else { return false };

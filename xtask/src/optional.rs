@@ -1,5 +1,5 @@
-//! Lints, documents and tests the features for OpenTelemetry, RDMA devices and Kerberos, which are off by
-//! default, all at once.
+//! Lints, documents and tests the features that are off by default, all at once: OpenTelemetry, RDMA devices
+//! and Kerberos.
 //!
 //! The commands select the entire workspace. If they selected packages, cargo would compile the dependencies
 //! again, with fewer features. However, these checks do not notice a manifest that lacks a feature of a

@@ -129,8 +129,8 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 /// Creates a directory below `target` that no earlier check used.
 ///
 /// Cargo unpacks each package into cargo's home directory, under a name derived from the target directory,
-/// the package and its version, and reuses existing files. In the same target directory, a second check of
-/// changed crates would build against the old crates.
+/// the package and its version. Cargo reuses existing files: with the same target directory, a second check
+/// would build against outdated crates.
 fn fresh_directory(root: &Path) -> Result<PathBuf, String> {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let directory = root.join(format!("target/packages-{}", since_epoch.as_nanos()));

@@ -31,7 +31,7 @@ impl Tool {
     ///
     /// If the installation fails, records the check as not run and returns `None`.
     pub(crate) fn program(&self, root: &Path, check: &str) -> Option<PathBuf> {
-        // All clones of a user share the tools.
+        // All of a user's clones of this repository share the tools.
         let folder = env::home_dir().unwrap_or_else(|| target(root)).join(".cache/rpcrdma-tools");
         let folder = folder.join(format!("{}-{}", self.package, self.version));
         let found = self.find(&folder).or_else(|| self.install(root, &folder));

@@ -79,7 +79,7 @@ pub fn check(root: &Path) -> Result<(), String> {
 /// Reads the rules and the tests of the workspace at `root`.
 ///
 /// # Errors
-/// Returns unreadable files, invalid rules, invalid Rust, and contradictions between tests and rules.
+/// Reports unreadable files, invalid rules, invalid Rust, and contradictions between tests and rules.
 pub fn read(root: &Path) -> Result<Trace, String> {
     join(entries(&root.join(RULES), root)?, claims(root)?)
 }

@@ -31,7 +31,7 @@ const QUICK_START: [&str; 5] = [
     "(TcpClient::connect(",
 ];
 
-/// The clone of this repository in README and the guides.
+/// The path of this repository's clone in README and the guides.
 const CLONE: &str = "../rpcrdma/";
 
 /// The part of the guide's build script for the binding.
@@ -262,16 +262,16 @@ impl Package<'_> {
         self.write(file, &before)?;
         let text = String::from_utf8_lossy(&output.stderr);
         if output.status.success() {
-            return Err(format!("{file}: `{wrong}` in place of `{right}` compiles"));
+            return Err(format!("{file}: `{wrong}` instead of `{right}` compiles"));
         }
         let found = text.matches("error[").count();
         if let Some(count) = errors.filter(|count| *count != found) {
             return Err(format!(
-                "{file}: `{wrong}` in place of `{right}`: {found} errors, expected {count}, in\n{text}"
+                "{file}: `{wrong}` instead of `{right}`: {found} errors, expected {count}, in\n{text}"
             ));
         }
         match says.iter().find(|part| !text.contains(**part)) {
-            Some(part) => Err(format!("{file}: `{wrong}` in place of `{right}`: no `{part}` in\n{text}")),
+            Some(part) => Err(format!("{file}: `{wrong}` instead of `{right}`: no `{part}` in\n{text}")),
             None => Ok(()),
         }
     }

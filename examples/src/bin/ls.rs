@@ -12,7 +12,7 @@ use rpcrdma_runtime::Client;
 use rpcrdma_runtime::ClientOptions;
 use rpcrdma_runtime::program::{AuthSys, Credential};
 
-/// The maximum size of the directory entries in one reply, in bytes.
+/// The maximum size of a READDIR result, in bytes (RFC 1813 section 3.3.16).
 const COUNT: u32 = 64 * 1024;
 
 #[tokio::main]

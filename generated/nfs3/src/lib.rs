@@ -118,7 +118,7 @@ pub type Int32 = i32;
 
 /// `fileid3`, section 2.2. Numbers
 ///
-/// a file's number in its system
+/// a file's ID in its file system
 ///
 /// ```text
 /// typedef uint64 fileid3;
@@ -128,7 +128,7 @@ pub type Fileid3 = Uint64;
 
 /// `cookie3`, section 2.2. Numbers
 ///
-/// a place in a directory
+/// a position in a directory
 ///
 /// ```text
 /// typedef uint64 cookie3;
@@ -168,7 +168,7 @@ pub type Size3 = Uint64;
 
 /// `offset3`, section 2.2. Numbers
 ///
-/// an octet's place in a file
+/// an octet's position in a file
 ///
 /// ```text
 /// typedef uint64 offset3;

@@ -73,7 +73,7 @@ pub struct ConfigRdmaReq {
 /// ```text
 /// struct config_rdma_reply {
 ///    uint32 maxcall_sendsize;      /* octets */
-///    uint32 align;                 /* octets; out of use */
+///    uint32 align;                 /* octets; unused */
 ///    uint32 maxrdmaread;           /* RDMA Reads at a time */
 /// };
 /// ```
@@ -84,7 +84,7 @@ pub struct ConfigRdmaReply {
     ///
     /// `uint32 maxcall_sendsize`
     pub maxcall_sendsize: Uint32,
-    /// octets; out of use
+    /// octets; unused
     ///
     /// `uint32 align`
     pub align: Uint32,

@@ -74,7 +74,7 @@ fn warn(what: impl Display) {
     output::warn("nfs3d", what);
 }
 
-/// Binds no address and creates no file.
+/// Checks the configuration without binding an address or creating a file.
 fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
     let Nfs3dConfig { server, exports, .. } = config;
     ensure!(server.provider.is_built(), "--provider {}: built without the feature `verbs`", server.provider);
@@ -180,7 +180,7 @@ fn connection_limits(files: usize, provider: Provider, defaults: &ServerOptions)
         // A connection uses an event channel of librdmacm and a completion channel.
         Provider::Verbs | Provider::Auto => 2,
     };
-    // Leaves half of the descriptors to the exports.
+    // Leaves half of the descriptors for the exports.
     let connections = (files / 2 / files_per_connection).clamp(1, defaults.max_connections);
     (connections, (connections / 4).clamp(1, defaults.max_connections_per_address))
 }
@@ -392,7 +392,7 @@ impl Running {
         loaded
     }
 
-    /// On error, logs a warning, and the exports stay unchanged.
+    /// On error, logs a warning and leaves the exports unchanged.
     fn finish_reload(&mut self, loaded: Loaded) {
         match loaded {
             Ok((directories, mut arguments)) => {
@@ -414,8 +414,8 @@ impl Running {
     }
 }
 
-/// Returns the server's stored key. If no key is stored, creates and stores a key. If the default file cannot
-/// be found, read or created, logs a warning and returns `None`.
+/// Returns the server's stored key. If no key is stored, creates and stores a key. If the default path is
+/// unknown or its file cannot be read or created, logs a warning and returns `None`.
 ///
 /// # Errors
 /// Fails if the requested file cannot be read or created, or contains no valid key.
@@ -443,7 +443,7 @@ fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
 fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
-    // systemd separates several directories by colons.
+    // systemd separates multiple directories with colons.
     let of_service = named("STATE_DIRECTORY").and_then(|paths| std::env::split_paths(&paths).next());
     of_service.or_else(|| Some(of_user()?.join("nfs3d")))
 }

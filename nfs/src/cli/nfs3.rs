@@ -137,7 +137,7 @@ pub enum Nfs3Command {
 }
 
 impl Nfs3Command {
-    /// Returns every URL of the command line.
+    /// Returns every URL on the command line.
     pub fn urls(&mut self) -> Vec<&mut Url> {
         match self {
             Nfs3Command::Ls { url, .. }

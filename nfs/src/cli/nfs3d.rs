@@ -36,8 +36,8 @@ pub use config::Nfs3dConfig;
 #[command(name = "nfs3d", version)]
 #[non_exhaustive]
 pub struct Nfs3dArguments {
-    /// The options of the only export. If the configuration file has export tables, the defaults of their
-    /// exports, except for `path`.
+    /// The options of the only export. If the configuration file has export tables, these options are the
+    /// defaults for the tables' exports, except for `path`.
     #[command(flatten)]
     pub export: ExportOptions,
     /// Read options from this TOML file: NAME = VALUE for long options, dir = "DIR", and an array of tables
@@ -116,7 +116,7 @@ pub struct ExportOptions {
     /// Let callers that are root act as root instead of as the anonymous user
     #[arg(long, conflicts_with = "all_squash")]
     pub no_root_squash: bool,
-    /// Reject calls from unprivileged ports (1024 and above), including all calls of nfs3
+    /// Reject calls from unprivileged ports (1024 and above), including all calls from nfs3
     #[arg(long)]
     pub secure: bool,
     /// Make every caller anonymous

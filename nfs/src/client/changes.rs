@@ -122,7 +122,7 @@ impl Remote {
         self.readlink(found.handle, &found.path).await.map(Some)
     }
 
-    /// Removes a name of a file that is not a directory. Removes a symbolic link itself and not its target.
+    /// Removes a name of a file that is not a directory. Removes a symbolic link itself, not its target.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].

@@ -14,7 +14,7 @@ pub enum ClientError {
     /// The connection failed.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// MOUNT is not available on this connection, and the query of the server's rpcbind failed.
+    /// MOUNT is not available on this connection, and the query to the server's rpcbind failed.
     #[error("MOUNT is not available on this connection, and {0}; add ?mountport=PORT to the end of the URL")]
     Find(#[from] rpcbind::RpcbindError),
     /// The server's rpcbind has no registration of MOUNT.

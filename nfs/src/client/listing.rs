@@ -62,7 +62,7 @@ impl Remote {
             let Readdirplus3Resok { cookieverf, reply, .. } = listed;
             let last = reply.entries.last().map(|entry| entry.cookie);
             for entry in reply.entries {
-                // Skipped entries also count toward the limit: a server could return `.` forever.
+                // Skipped entries also count toward the limit. Otherwise, a server could return `.` forever.
                 let mut held = size_of::<DirectoryItem>().saturating_add(entry.name.len());
                 let item = self.item(dir, entry).await?;
                 held = held.saturating_add(item.as_ref().map_or(0, DirectoryItem::target_len));

@@ -233,8 +233,8 @@ impl Remote {
         self.write_from(file, source, 0, progress).await
     }
 
-    /// Writes the data of a source from `offset` to its end, and keeps the file's data before `offset`. The
-    /// digest covers the whole source.
+    /// Writes the data of a source from `offset` to the end of the source, and keeps the file's data before
+    /// `offset`. The digest covers the whole source.
     ///
     /// # Errors
     /// As [`Remote::write_file`].
@@ -257,7 +257,8 @@ impl Remote {
         Err(ClientError::server("COMMIT", &file.path, "the server repeatedly lost written data"))
     }
 
-    /// Writes the rest of a source once. Returns the digest and the verifiers of uncommitted data.
+    /// Writes a source once, from its position to its end. Returns the digest of the whole source, and the
+    /// verifiers of uncommitted data.
     async fn write_once(
         &self,
         file: &RemoteFile,

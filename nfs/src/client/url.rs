@@ -58,7 +58,7 @@ pub struct Url {
     pub path: Vec<u8>,
     /// The port of MOUNT over TCP, if given.
     pub mount_port: Option<u16>,
-    /// The port of rpcbind, which may be queried for the port of MOUNT (default 111).
+    /// The port of rpcbind (default 111), which may be queried for the port of MOUNT.
     pub rpcbind_port: u16,
     /// The provider for RPC-over-RDMA.
     pub provider: Provider,

@@ -14,13 +14,13 @@
 //!   walk also finds renamed files. It runs only once, and stops after 1,048,576 files.
 //! - If the file system stores no creation times, or if two files have the same creation time, a handle of a
 //!   removed file can refer to a later file with the same number.
-//! - LOOKUP and MKDIR fail with [`NfsError::NameTooLong`] for a directory that is more than 1,024 levels below
-//!   the served directory.
+//! - LOOKUP and MKDIR fail with [`NfsError::NameTooLong`] for a directory that is more than 1,024 levels
+//!   below the served directory.
 //! - A change of the attributes of a link, pipe, socket or device writes the whole file system to stable
-//!   storage, because such a file has no fsync. So does a change of a file or directory that the server cannot
-//!   read.
+//!   storage, because such a file has no fsync. So does a change of a file or directory that the server
+//!   cannot read.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
-//!   processes of this machine can interfere.
+//!   processes on this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
 //!   adds these rights to the mode. If the server is killed at that time, the rights remain.
 //! - Requires `/proc`: files are reopened and changed through `/proc/self/fd`.
@@ -269,8 +269,8 @@ impl DirectoryExport {
     fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), NfsError> {
         let bytes: &[u8; HANDLE] = handle.as_slice().try_into().map_err(|_| NfsError::BadHandle)?;
         let (bytes, sum) = bytes.split_last_chunk().ok_or(NfsError::BadHandle)?;
-        // Compares numbers and not bytes: a comparison of bytes stops at the first difference, so its
-        // duration would reveal the position of the difference.
+        // Compares numbers, not bytes: a byte comparison stops at the first difference, so its duration would
+        // reveal where the bytes differ.
         if self.key.sum(bytes) != u128::from_be_bytes(*sum) {
             return Err(NfsError::Stale);
         }
@@ -452,7 +452,7 @@ fn after(located: &Located) -> Option<super::Attributes> {
     Stat::of(&located.file).ok().map(|stat| stat.attributes)
 }
 
-/// Opens a single-component name in a directory. Opens a link itself and not its target.
+/// Opens a single-component name in a directory. Opens a link itself, not its target.
 fn at_name(dir: impl AsFd, name: &[u8]) -> Result<Located, NfsError> {
     let file = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let stat = Stat::of(&file)?;

@@ -24,7 +24,7 @@ use crate::export::{Attributes, TryExport};
 /// The longest path in a symbolic link, in bytes.
 pub const PATH_MAX: usize = 4096;
 
-/// A file system in memory. Every caller may write in the root directory.
+/// A file system in memory. Every caller may create files in the root directory.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Default for MemoryExport {
 }
 
 impl MemoryExport {
-    /// Returns an empty file system with limits on bytes of content and number of files.
+    /// Returns an empty file system with limits on the bytes of content and the number of files.
     #[must_use]
     pub fn new(bytes: u64, files: usize) -> Self {
         let instance = RandomState::new().build_hasher().finish();

@@ -14,7 +14,7 @@ pub enum Squash {
     /// Only callers without an identity.
     #[default]
     Strangers,
-    /// Callers without an identity, and callers that are root. The group root becomes the anonymous group, so
+    /// Callers without an identity, and callers that are root. The root group becomes the anonymous group, so
     /// root on another machine has no root rights here.
     Root,
     /// All callers.

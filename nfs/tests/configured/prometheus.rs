@@ -1,4 +1,4 @@
-//! A strict parser of Prometheus's text format, version 0.0.4.
+//! A strict parser for Prometheus's text format, version 0.0.4.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,7 +13,7 @@ struct Histogram {
     count: Option<f64>,
 }
 
-/// Returns the value of each sample by its text, such as `name{label="value"}`.
+/// Returns the value of each sample, keyed by its text, such as `name{label="value"}`.
 ///
 /// # Errors
 /// Returns the first invalid line, or describes an inconsistent histogram or a missing final newline.

@@ -15,7 +15,7 @@ const PASSWORD: &str = "secret";
 /// Debian installs the programs of a KDC in this directory, which is not in the PATH of users.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
-/// A principal whose user has the ID 1 on Debian.
+/// A principal whose user has user ID 1 on Debian.
 pub(crate) const USER: &str = "daemon";
 /// A principal without a user.
 pub(crate) const STRANGER: &str = "stranger";

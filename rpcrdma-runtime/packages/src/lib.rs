@@ -31,13 +31,13 @@ const KRB5_PROGRAMS: &[(&str, &str)] = &[("cc", "gcc")];
 
 const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
 
-/// Returns the missing Debian packages among those that rpcrdma-verbs needs.
+/// Returns the missing Debian packages that rpcrdma-verbs needs.
 #[must_use]
 pub fn missing() -> Vec<&'static str> {
     missing_of(LIBRARIES, PROGRAMS)
 }
 
-/// Returns the missing Debian packages among those that rpcrdma-krb5 needs.
+/// Returns the missing Debian packages that rpcrdma-krb5 needs.
 #[must_use]
 pub fn missing_for_krb5() -> Vec<&'static str> {
     missing_of(KRB5_LIBRARIES, KRB5_PROGRAMS)

@@ -1,10 +1,10 @@
 //! An iWARP stream as a state machine (RDMAP, DDP and MPA), and the negotiation of its parameters.
 //!
 //! A [`Stream`] processes octets of the TCP stream and [`Action`](super::work::Action)s. It returns octets to
-//! send and [`Completion`](super::work::Completion)s. It has no socket, no clock and no source of randomness
-//! of its own. Input from the peer becomes visible only after all checks: the CRC of the FPDU, its headers,
-//! the handle, access rights and bounds. After a violation, the stream fences all memory and ends, usually
-//! with one Terminate.
+//! send and [`Completion`](super::work::Completion)s. It has no socket and no clock, and the caller supplies
+//! the source of randomness. Input from the peer becomes visible only after all checks: the CRC of the FPDU,
+//! its headers, the handle, access rights and bounds. After a violation, the stream fences all memory and
+//! ends, usually with one Terminate.
 
 use alloc::boxed::Box;
 

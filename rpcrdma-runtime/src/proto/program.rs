@@ -83,7 +83,7 @@ pub trait Binding: Program {
 ///
 /// A call of such a version by the connecting client does not compile:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0080
 /// # use rpcrdma_runtime::program::{Backward, BackwardOnly, Caller, Directed, Procedure, Program};
 /// # struct Callback;
 /// # impl Program for Callback {
@@ -301,8 +301,8 @@ pub trait Service: Send + Sync + 'static {
     fn version(&self) -> u32;
 
     /// Returns true if calls with credentials of this flavor are accepted, in addition to AUTH_NONE and
-    /// AUTH_SYS. The default accepts no other flavor: such calls fail with AUTH_ERROR. A server with a
-    /// `GssServer` does not call this method for RPCSEC_GSS.
+    /// AUTH_SYS. The default accepts no other flavor, so calls with another flavor fail with AUTH_ERROR. A
+    /// server with a `GssServer` does not call this method for RPCSEC_GSS.
     fn accepts_flavor(&self, flavor: u32) -> bool {
         let _ = flavor;
         false

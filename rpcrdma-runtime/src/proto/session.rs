@@ -7,9 +7,9 @@
 //! [`Session::handle_timeout`] at the time that [`Session::poll_timeout`] returned.
 //!
 //! A call is retransmitted only on a new connection, with the same XID and the same bytes. A new RDMA
-//! connection starts with one credit and its own thresholds, so each call is planned again. The new
-//! connection is requested only after the old connection has released all advertised memory. Memory of a call
-//! is therefore never accessible from two connections.
+//! connection starts with one credit and its own thresholds, so the chunks of each call are planned again.
+//! The new connection is requested only after the old connection has released all advertised memory. Memory
+//! of a call is therefore never accessible from two connections.
 
 mod policy;
 mod requester;
@@ -310,7 +310,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Rejects new calls. Outstanding calls continue, on new connections if necessary. After the last call,
+    /// Rejects new calls. Unanswered calls continue, on new connections if necessary. After the last call,
     /// the connection closes and the session ends.
     pub fn close_when_idle(&mut self, now: Time) {
         self.advance_time(now);

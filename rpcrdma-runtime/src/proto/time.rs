@@ -14,7 +14,7 @@ impl Time {
         self.0.checked_add(duration).map(Time)
     }
 
-    /// Returns the duration since an earlier moment, or zero if `earlier` is later.
+    /// Returns the duration since `earlier`, or zero if `earlier` is later than this moment.
     #[must_use]
     pub fn since(self, earlier: Time) -> Duration {
         self.0.saturating_sub(earlier.0)

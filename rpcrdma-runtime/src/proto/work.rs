@@ -55,7 +55,7 @@ impl Memory {
 /// in the order of submission.
 #[derive(Debug)]
 pub enum Action {
-    /// Post this many more Receives; each accepts one Send of at most the connection's receive size.
+    /// Post `count` more Receives. Each accepts one Send of at most the connection's receive size.
     PostReceives {
         /// The number of additional Receives.
         count: u32,
@@ -121,7 +121,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns an RDMA Read into a region of its own.
+    /// Returns a single RDMA Read that fills a whole region.
     #[must_use]
     pub fn read(token: Token, source: Segment) -> Self {
         Action::Read { token, source, part: RegionPart { offset: 0, total: u64::from(source.length) } }
@@ -217,7 +217,7 @@ pub enum CloseReason {
     Local,
     /// The peer closed the connection.
     Peer,
-    /// The peer violated a rule. The text describes the violation.
+    /// The peer violated the protocol. The text describes the violation.
     Violation(String),
     /// The peer sent a Terminate message (RFC 5040 section 4.8).
     Terminated {

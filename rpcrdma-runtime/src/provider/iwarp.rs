@@ -3,7 +3,7 @@
 //!
 //! [`connect`] and [`IwarpRequest::accept`] return an [`IwarpConnection`], which implements
 //! [`Connection`](super::Connection). [`IwarpConnector`] implements [`Connector`](super::Connector) for
-//! clients.
+//! clients, and [`IwarpListener`] implements [`Acceptor`](super::Acceptor) for servers.
 
 #[cfg_attr(not(feature = "capture"), path = "iwarp/no_capture.rs")]
 mod capture;

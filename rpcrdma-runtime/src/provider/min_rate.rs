@@ -11,13 +11,13 @@ const WINDOW: Duration = Duration::from_secs(10);
 pub struct MinRate {
     /// The minimum rate, in octets per second.
     rate: u64,
-    /// The progress at the start of the current window, and the time of that start.
+    /// The progress and the time at the start of the current window.
     start: Option<(u64, Instant)>,
 }
 
 impl MinRate {
-    /// Returns a check for a minimum rate in octets per second, averaged over at least 10 s. With a rate of 0
-    /// the check never fails.
+    /// Returns a check for a minimum rate in octets per second, averaged over at least 10 s. With a rate of
+    /// 0, [`MinRate::is_missed`] always returns false.
     #[must_use]
     pub fn new(rate: u64) -> Self {
         MinRate { rate, start: None }

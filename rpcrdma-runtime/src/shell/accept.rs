@@ -19,7 +19,7 @@ use super::{PeerFilter, ServeError, ServerStats};
 
 pub(super) struct Listening {
     pub(super) slots: Slots,
-    /// Maximum number of connections of one owner, for the log.
+    /// Maximum number of connections per owner (an IPv4 address or a 64-bit IPv6 prefix), for log messages.
     pub(super) per_address: usize,
     pub(super) idle: Option<Duration>,
     pub(super) peers: PeerFilter,

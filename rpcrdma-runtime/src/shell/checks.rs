@@ -64,6 +64,6 @@ pub(super) const fn write_chunks<Q: Procedure>() {
     assert!(
         Q::EXCESS_ITEMS || Q::MAX_REPLY.items.fits(WRITE_CHUNKS),
         "the result can hold more DDP-eligible items than the 16 Write chunks of a call: bound their number, \
-         or write `const EXCESS_ITEMS: bool = true` to leave the others in the reply"
+         or write `const EXCESS_ITEMS: bool = true` to leave the excess items in the reply"
     );
 }

@@ -195,7 +195,7 @@ impl Client {
     /// ends. A call longer than the server's inline limit is sent with Read chunks, or fails if the server
     /// performs no RDMA Reads. `connection` is the number of the connection on which the server announced its
     /// limits, as returned by [`Client::connections`]. If that connection has ended, the method does nothing.
-    /// The next connection starts without such limits, so ask the server again.
+    /// The next connection starts without these limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

@@ -481,7 +481,7 @@ impl<O: Outbound> Driver<O> {
     }
 
     /// Runs backward calls. Returns true if the driver must run again: replies are ready, or the connection
-    /// may read further because calls were started.
+    /// may read more because calls were started.
     fn run(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(serving) = &self.backward else { return false };
         let mut state = self.shared.lock();

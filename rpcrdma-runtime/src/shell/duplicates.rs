@@ -22,7 +22,7 @@ type Waiter = Option<oneshot::Sender<DuplicateEnd>>;
 pub(super) enum DuplicateEnd {
     /// The duplicate gets the reply of the call, if any.
     Reply(Option<RpcReply>),
-    /// The duplicate runs, because the call has used its own connection.
+    /// The duplicate runs, because the call's handler has called `CallContext::backward`.
     Run,
 }
 
@@ -45,7 +45,7 @@ pub enum CallerScope {
     /// [`CallerScope::Connection`].
     #[default]
     Client,
-    /// Calls of one connection, for clients that share an address and start with the same XIDs. A call that
+    /// Calls on one connection, for clients that share an address and start with the same XIDs. A call that
     /// is retransmitted on a new connection runs again.
     Connection,
 }
@@ -57,8 +57,8 @@ pub struct CachePolicy(Option<Arc<Filter>>);
 type Filter = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
 impl CachePolicy {
-    /// Tracks every procedure except procedure 0. Over RPCSEC_GSS, procedure 0 is also tracked. This is the
-    /// default policy. No policy tracks the procedures of an [`Uncached`](crate::program::Uncached) service.
+    /// Tracks every procedure except procedure 0, which is tracked only over RPCSEC_GSS. This is the default
+    /// policy. No policy tracks the procedures of an [`Uncached`](crate::program::Uncached) service.
     #[must_use]
     pub fn everything() -> Self {
         CachePolicy::default()
@@ -106,7 +106,7 @@ pub struct DuplicateOptions {
 /// ```
 /// use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, ServerOptions};
 ///
-/// // Procedure 1 must not run twice; the others may.
+/// // Procedure 1 must not run twice; other procedures may.
 /// let policy = CachePolicy::only(|called| called.procedure == 1);
 /// let cache = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
 /// let options = ServerOptions { duplicates: Some(cache.clone()), ..ServerOptions::default() };
@@ -196,7 +196,8 @@ impl DuplicateCache {
         self.end(ticket, kept, || DuplicateEnd::Reply(reply.cloned()));
     }
 
-    /// Ends a call that has used its connection. All waiting duplicates run, and nothing is cached.
+    /// Ends a call whose handler has called `CallContext::backward`. All waiting duplicates run, and nothing
+    /// is cached.
     pub(super) fn finish_unshared(&self, ticket: Ticket) {
         self.end(ticket, None, || DuplicateEnd::Run);
     }

@@ -133,7 +133,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         let session = match exchange_tokens(transport, mechanism, service, &mut handle).await {
             // The server has dropped the context, for example because a token was retransmitted.
             Err(error) if !handle.is_empty() && is_unknown(&error) => {
-                debug!(%error, "restarting the establishment of the context");
+                debug!(%error, "restarting context establishment");
                 exchange_tokens(transport, mechanism, service, &mut Bytes::new()).await?
             }
             other => other?,

@@ -35,7 +35,7 @@ pub(super) trait Inbound {
 pub(super) enum Event<K> {
     /// A call has arrived. Over RPC-over-RDMA, the memory is present only if the call waited for memory.
     Call(K, Received, Option<CallMemory>),
-    /// [`Inbound::is_busy`] has changed.
+    /// The value of [`Inbound::is_busy`] has changed.
     Activity,
     Closed(CloseReason),
 }

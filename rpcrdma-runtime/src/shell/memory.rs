@@ -87,9 +87,9 @@ impl CallContext {
     /// until the work ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
-    /// reserved before the handler runs. A call that did not wait for memory, and whose chunks total at most
-    /// 16 KiB, has no memory of its own. For such a call, the method returns `None` if `bytes` is at most
-    /// 16 KiB. Otherwise each invocation makes a separate reservation, which the handler must hold while it
+    /// reserved before the handler runs. A call has no reservation if it did not wait for memory and its
+    /// chunks total at most 16 KiB. For this call, the method returns `None` if `bytes` is at most 16 KiB.
+    /// For larger replies, each invocation makes a separate reservation, which the handler must hold while it
     /// uses the memory. Over TCP, a reply without a reservation counts as soon as it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {

@@ -7,7 +7,7 @@ use crate::proto::program::{Credential, Procedure, Program, ReplyBounds};
 use crate::shell::CallError;
 use crate::xdr::{Message, Received};
 
-/// How often a message may be sent.
+/// How many times a message may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sends {
     /// Once on each connection, if the client's policy allows retransmission.

@@ -52,7 +52,7 @@ pub(super) fn memory_max(bytes: u64) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "sizes of memory are far below 2^53 bytes")]
+#[expect(clippy::cast_precision_loss, reason = "memory sizes are far below 2^53 bytes")]
 fn number(bytes: u64) -> f64 {
     bytes as f64
 }

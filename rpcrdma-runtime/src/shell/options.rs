@@ -107,7 +107,7 @@ pub struct ServerOptions {
     ///
     /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
     ///    idle longest.
-    /// 2. If another address or prefix has at least two connections more than that of the new connection, the
+    /// 2. If another address or prefix has at least two more connections than that of the new connection, the
     ///    server closes the least recently active connection of the address or prefix with the most
     ///    connections.
     /// 3. If any address or prefix has at least two connections, the server closes the new connection.

@@ -81,7 +81,7 @@ pub(super) struct RdmaInbound<C> {
     backward: Calling<BackwardRequester>,
     link: Link,
     peer: Option<SocketAddr>,
-    /// The time at which the first refusal of a call that may have ended an earlier connection expires.
+    /// When the first refusal set by [`Serving::refuse_fatal_calls`] expires.
     refuse_until: Option<Instant>,
     stats: ServerStats,
     _credits: Gauged,

@@ -170,7 +170,7 @@ trait Attempt: Send {
     /// Polls a call once.
     ///
     /// # Errors
-    /// Returns the rest of the call as a future if the first poll does not complete the call.
+    /// If the first poll does not complete the call, returns a future that does.
     fn run(
         &mut self,
         call: RpcCall,

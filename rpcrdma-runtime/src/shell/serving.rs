@@ -112,9 +112,9 @@ impl Serving {
         Arc::new(CallExecutor { serving: self.clone(), origin: origin.into(), connection })
     }
 
-    /// Makes a connection refuse the calls that may have ended an earlier connection of the same owner,
-    /// instead of those that it refused before. Returns the time at which this method must be called again,
-    /// if any.
+    /// Makes a connection refuse the calls that may have ended an earlier connection of the same owner. These
+    /// calls replace the calls that the connection refused before. Returns the time at which this method must
+    /// be called again, if any.
     pub(super) fn refuse_fatal_calls(
         &self,
         responder: &mut Responder,
@@ -129,8 +129,8 @@ impl Serving {
         self.0.start.checked_add(expiry?)
     }
 
-    /// Records the calls that later connections must refuse. Such a call may have ended this connection, or
-    /// was to be refused on this connection but did not arrive.
+    /// Records the calls that later connections must refuse: calls that may have ended this connection, and
+    /// calls that this connection should have refused but that did not arrive.
     pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if client.is_some() {
             let (mut fatal, now, owner) = (self.fatal(), self.0.start.elapsed(), Owner::of_peer(client));
@@ -239,8 +239,8 @@ impl CallExecutor {
         reply
     }
 
-    /// Waits for the end of the running call of which `call` is a duplicate. If that call has used its own
-    /// connection, runs the duplicate, which may be on another connection.
+    /// Waits for the end of the running call that `call` duplicates. If that call has used its connection
+    /// ([`ConnectionUsed`]), runs the duplicate, which may be on another connection.
     pub(super) async fn wait(
         self: Arc<Self>,
         call: RpcCall,
@@ -283,8 +283,8 @@ impl TrackedCall {
         self.finish(kept, reply);
     }
 
-    /// Duplicates of a call that has used its connection run, even if the call has failed: such calls usually
-    /// fail because their connection is lost.
+    /// If the call has used its connection, its duplicates run. This includes failed calls: they usually fail
+    /// because their connection is lost.
     fn finish(&mut self, kept: bool, reply: Option<&RpcReply>) {
         match self.ticket.take() {
             Some(ticket) if self.used.get() => self.cache.finish_unshared(ticket),
@@ -295,8 +295,8 @@ impl TrackedCall {
 }
 
 impl Drop for TrackedCall {
-    /// Unless they run, duplicates get SYSTEM_ERR if the handler panicked, and no reply if the handler was
-    /// stopped.
+    /// If the call has not used its connection, its duplicates get SYSTEM_ERR if the handler panicked, and no
+    /// reply if the handler was stopped.
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         let reply = if panicked { RpcReply::reject(self.xid, Reject::SystemError) } else { None };
@@ -304,8 +304,9 @@ impl Drop for TrackedCall {
     }
 }
 
-/// Records whether a call has used its connection. If so, the reply is neither cached nor sent to waiting
-/// duplicates, because a retransmission on another connection must repeat the effect.
+/// Records whether a call's handler has used the connection with `CallContext::backward`. If so, the reply is
+/// neither cached nor sent to waiting duplicates, because a retransmission on another connection must repeat
+/// the effect.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectionUsed(Arc<AtomicBool>);
 

@@ -77,7 +77,7 @@ struct State {
 /// at most this long for a closed connection to end before it closes another connection.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Owners with at least this many connections more than the new connection's owner can lose connections that
+/// Owners with at least this many more connections than the new connection's owner can lose connections that
 /// have not been idle for [`GRACE`]. With a difference of 1, two owners could close each other's connections
 /// in turn.
 const EXCESS: usize = 2;
@@ -202,9 +202,9 @@ impl State {
         self.owners.get(owner).copied().unwrap_or_default()
     }
 
-    /// Returns the least recently active connection of the owners with the most connections. Any idle
-    /// connection precedes the busy connections. Returns `None` if these owners have fewer than
-    /// `count + EXCESS` connections each.
+    /// Returns the least recently active connection of the owners with the most connections. Idle connections
+    /// precede busy connections. Returns `None` if these owners have fewer than `count + EXCESS` connections
+    /// each.
     fn least_active_of_largest(&self, count: usize) -> Option<&Activity> {
         let most = *self.owners.values().max().filter(|most| **most >= count.saturating_add(EXCESS))?;
         let of_largest = self
@@ -414,7 +414,7 @@ mod tests {
         let slots = Slots::new(4, 8, true);
         let mut taken = busy(&slots, 1, 2).await;
         taken.extend(busy(&slots, 2, 2).await);
-        // These owners have the most connections. Their further connections must not delay other owners.
+        // These owners have the most connections. Further connections from them must not delay other owners.
         for owner in [1, 2] {
             assert!(timeout(GRACE / 2, slots.take(v4(owner))).await.unwrap().is_none());
         }

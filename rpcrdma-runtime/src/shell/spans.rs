@@ -1,4 +1,4 @@
-//! The spans of calls. Their attributes have the names that OpenTelemetry defines for ONC RPC, if any.
+//! The spans of calls. Attributes use OpenTelemetry's names for ONC RPC where such names exist.
 //! Numbers are `i64`, the integer type of OpenTelemetry: the OpenTelemetry layer for `tracing` converts
 //! unsigned integers to text.
 

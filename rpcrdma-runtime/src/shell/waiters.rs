@@ -141,7 +141,8 @@ impl Waiters {
         }
     }
 
-    /// Call the wakers after the lock is released. An empty list is not taken, so that its memory is reused.
+    /// Takes the wakers to call after the lock is released. An empty list is not taken, so that its memory is
+    /// reused.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }

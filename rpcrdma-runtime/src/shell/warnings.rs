@@ -73,8 +73,8 @@ impl Warnings {
         Warnings(Arc::new(Mutex::new(State { since: Instant::now(), given: HashSet::new() })))
     }
 
-    /// Logs a warning, or logs at level DEBUG if the owner has already caused a warning of this kind in the
-    /// period, or if the server has logged its maximum number of warnings in the period.
+    /// Logs a warning. Logs at level DEBUG instead if the owner has already caused a warning of this kind in
+    /// the period, or if the server has logged its maximum number of warnings in the period.
     pub(super) fn log(&self, kind: Kind, subject: Subject, what: impl Display) {
         let Subject { program, version, procedure, xid, peer, bytes } = subject;
         let is_warning = self.may_warn(kind, Owner::of_peer(peer));

@@ -13,7 +13,7 @@ pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &
     encode_elements::<T, S, false>(values, sink)
 }
 
-/// If `LINKED`, writes the word 1 (TRUE) before each element.
+/// Writes the elements, each after the word 1 (TRUE) if `LINKED`.
 #[inline]
 pub(super) fn encode_elements<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
@@ -70,7 +70,7 @@ fn is_long<T: Layout>(count: usize) -> bool {
     T::LENGTHS.min.saturating_mul(count as u64) >= STAGE as u64 / 4
 }
 
-/// Writes the elements from `first` on.
+/// Writes the elements from index `first` onward by way of the stage.
 fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
     first: usize,
@@ -189,8 +189,8 @@ pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<
 }
 
 /// Estimates the number of further elements from the size of the first element. Reading this element reduced
-/// the stream from `left` to `remaining` bytes. The estimated elements need at most twice the memory of the
-/// remaining stream.
+/// the stream from `left` to `remaining` bytes. The estimated elements occupy at most twice as much memory as
+/// the remaining stream.
 #[inline]
 fn estimate_count<T>(left: usize, remaining: usize) -> usize {
     let len = left.saturating_sub(remaining).saturating_add(4);

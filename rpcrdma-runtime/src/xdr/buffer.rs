@@ -16,7 +16,7 @@ pub(super) struct Buffer {
 const FIRST: usize = 256;
 
 impl Default for Buffer {
-    /// Returns an empty buffer whose memory is initialized, so that fields are written in place.
+    /// Returns an empty buffer with initialized memory, so that [`Buffer::room`] succeeds.
     fn default() -> Self {
         Buffer { bytes: alloc::vec![0; FIRST], len: 0 }
     }

@@ -51,7 +51,7 @@ pub enum ErrorKind {
         /// The number.
         value: i64,
     },
-    /// A discriminant without an arm in the union.
+    /// A discriminant without an arm in the union or, in encoding, one that selects another arm.
     UnknownDiscriminant {
         /// The name of the union.
         type_name: &'static str,

@@ -1,10 +1,10 @@
 //! Reads and writes the fields of derived types.
 //!
-//! A type without an encoding is one mistake. If derived code required all three traits of such a type, the
-//! compiler would report three errors. Derived code therefore requires only [`Layout`], and calls methods of
-//! [`Field`] for everything else. If the type has the trait, [`Field`]'s own method is selected. Otherwise,
-//! the method of [`Known`] or [`Written`] reports the missing trait. If an error is already reported, the
-//! method of [`Unknown`] is selected.
+//! A type without an encoding is one mistake. If derived code required [`Layout`], [`Encode`] and [`Decode`],
+//! the compiler would report three errors for this type. Derived code therefore requires only [`Layout`], and
+//! calls methods of [`Field`] for everything else. If the type has the trait that a method needs, [`Field`]'s
+//! own method is selected. Otherwise, the method of [`Known`] or [`Written`] reports the missing trait. If an
+//! error is already reported, the method of [`Unknown`] is selected.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -77,7 +77,7 @@ impl<'de, T: Decode<'de>> Field<'de, T> {
     }
 }
 
-/// Reports a type that implements [`Layout`] by hand but lacks [`Encode`], which a use requires.
+/// Reports a type that implements [`Layout`] by hand but lacks [`Encode`] where it is required.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Known<T: Layout>: Sized {
     fn encode<S: Sink + ?Sized, const RUN: bool>(self, value: &T, sink: &mut S) -> Result<(), Error>
@@ -116,7 +116,7 @@ pub trait Known<T: Layout>: Sized {
 
 impl<T: Layout> Known<T> for Field<'_, T> {}
 
-/// Reports a type that implements [`Encode`] but lacks [`Decode`], which a use requires. A type that lacks
+/// Reports a type that implements [`Encode`] but lacks [`Decode`] where it is required. A type that lacks
 /// both traits is reported earlier.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Written<'de, T: Encode>: Sized {
@@ -144,8 +144,8 @@ pub trait Written<'de, T: Encode>: Sized {
 
 impl<'de, T: Encode> Written<'de, T> for Field<'de, T> {}
 
-/// Accepts a type without an encoding after an error about the missing encoding. None of these methods ever
-/// runs.
+/// Accepts a type whose missing encoding is already reported, so that no further error follows. These methods
+/// never run.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Unknown<T> {
     fn encode<S: ?Sized, const RUN: bool>(&self, _value: &T, _sink: &mut S) -> Result<(), Error> {
@@ -179,8 +179,8 @@ pub trait Unknown<T> {
 
 impl<T> Unknown<T> for Field<'_, T> {}
 
-/// Returns an error in place of a missing encoding. Calls from derived code never run, because a crate with
-/// such a call does not compile.
+/// Returns an error for code that stands in for a missing encoding. That code never runs, because its crate
+/// does not compile.
 #[must_use]
 pub fn refused() -> Error {
     Error::new(ErrorKind::TooLarge, 0)

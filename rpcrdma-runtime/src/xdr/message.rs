@@ -106,7 +106,7 @@ impl Received {
     }
 }
 
-/// How the items of a received message are matched to their positions.
+/// The items of a received message, and how they are matched to the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placed {
     /// No items.

@@ -1,5 +1,5 @@
-//! Support for [`serde`]: implementations for XDR's types, and shapes for fields that serde cannot read or
-//! would read without a bound.
+//! Support for [`serde`]: implementations for XDR's types, and a [`Shape`] for each kind of field that serde
+//! cannot read or would read without a bound.
 //!
 //! Variable-length opaque data is serialized as bytes. A string is serialized as text if the format is
 //! human-readable and the string is UTF-8, otherwise as bytes. Deserialization rejects a value that is longer
@@ -124,7 +124,7 @@ pub struct Same;
 #[derive(Debug)]
 pub struct Array<A>(PhantomData<A>);
 
-/// A vector of elements with a custom shape.
+/// A vector of elements with the shape `A`.
 #[derive(Debug)]
 pub struct Many<A>(PhantomData<A>);
 
@@ -132,11 +132,11 @@ pub struct Many<A>(PhantomData<A>);
 #[derive(Debug)]
 pub struct Bounded<A, const MAX: u32>(PhantomData<A>);
 
-/// Optional data with a custom shape.
+/// Optional data with the shape `A`.
 #[derive(Debug)]
 pub struct Maybe<A>(PhantomData<A>);
 
-/// A boxed value with a custom shape.
+/// A boxed value with the shape `A`.
 #[derive(Debug)]
 pub struct Boxed<A>(PhantomData<A>);
 
@@ -272,7 +272,7 @@ fn reserved(claimed: Option<usize>, max: usize) -> usize {
     claimed.unwrap_or(0).min(max).min(MOST)
 }
 
-/// Accepts bytes, text or a sequence of numbers, and rejects more than this many bytes.
+/// Accepts at most this many bytes, given as bytes, text or a sequence of numbers.
 struct BytesVisitor(usize);
 
 impl BytesVisitor {

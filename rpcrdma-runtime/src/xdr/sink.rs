@@ -51,7 +51,7 @@ pub trait Sink {
     fn position(&self) -> u64;
 
     /// Appends a DDP-eligible item after its count. A reducing sink moves the item out of the stream unless
-    /// the item is too short. Otherwise the sink copies and pads the item.
+    /// the item is too short. In all other cases, the item is copied into the stream and padded.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] from a reducing sink if the position does not fit in 32 bits, or the error of
@@ -386,7 +386,7 @@ pub fn encoded_len<T: Encode + ?Sized>(value: &T) -> Result<u64, Error> {
 /// # Errors
 /// Fails as [`Encode::encode`] does.
 pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Result<Bytes, Error> {
-    // One allocation of the exact size, which the returned bytes share.
+    // One allocation of the exact size, which `Bytes` takes over without copying.
     let mut writer = Writer::with_capacity(usize::try_from(encoded_len(value)?).unwrap_or(0));
     value.encode(&mut writer)?;
     Ok(writer.into_bytes())

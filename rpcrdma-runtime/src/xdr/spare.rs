@@ -10,9 +10,9 @@ use bytes::{Bytes, BytesMut};
 use super::Item;
 use super::buffer::Buffer;
 
-/// The size of the blocks that short messages share. A stored message keeps its whole block alive.
+/// The size in bytes of the blocks that short messages share. A stored message keeps its whole block alive.
 const BLOCK: usize = 4096;
-/// The maximum size of a message in a shared block. Longer messages have separate memory.
+/// The maximum size in bytes of a message in a shared block. Longer messages have separate memory.
 const SHORT: usize = BLOCK / 4;
 
 /// The maximum capacity of a list that is stored for reuse.

@@ -1,8 +1,8 @@
 //! Runs blocking work, with a new thread for each job.
 //!
-//! Tokio's blocking pool is unsuitable. Other jobs there may change the credentials of their thread, as file
-//! servers do. The kernel rejects writes to a device from a thread whose credentials differ from those of
-//! the thread that opened the device.
+//! Tokio's blocking pool is unsuitable: other jobs, such as those of a file server, may change the
+//! credentials of its threads. The kernel rejects writes to a device from a thread whose credentials differ
+//! from those of the thread that opened the device.
 
 use std::io;
 use std::thread;

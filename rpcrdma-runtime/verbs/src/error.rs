@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// The reason why connecting over an RDMA device, accepting a connection or refusing a connection failed.
+/// The reason why connecting over an RDMA device, or accepting or refusing a connection, failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerbsError {
@@ -16,7 +16,7 @@ pub enum VerbsError {
         /// The error.
         source: io::Error,
     },
-    /// No RDMA device of this machine has a route to the address.
+    /// No RDMA device of this machine has a route to the address, or the address cannot be resolved.
     #[error("no RDMA device has a route to {0}")]
     NoDevice(SocketAddr),
     /// An operation timed out.

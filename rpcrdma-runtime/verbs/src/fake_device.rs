@@ -84,8 +84,8 @@ pub(super) struct Faults {
     pub(super) failing_call: Option<u32>,
 }
 
-/// The device. Every call that uses the device holds this lock, so Miri can order the memory accesses of
-/// threads.
+/// The device. Every call that uses the device holds this lock, so Miri sees an order between the memory
+/// accesses of different threads.
 static DEVICE: Mutex<Device> = Mutex::new(Device::new());
 static TEST_LOCK: Mutex<()> = Mutex::new(());
 
@@ -103,7 +103,7 @@ struct Device {
     inlined: u32,
     /// The number of requests that generate a completion.
     signaled: u32,
-    /// The address that the last RDMA Write wrote.
+    /// The destination address of the last RDMA Write.
     last_write: usize,
     gone: bool,
     contexts: BTreeMap<usize, Context>,
@@ -297,7 +297,7 @@ impl FakeDevice {
         device().last_write
     }
 
-    /// Returns the number of regions that failed to deregister, in all tests.
+    /// Returns the number of regions that failed to deregister in all tests so far.
     pub(super) fn leaked(self) -> usize {
         device().leaked_regions.len()
     }

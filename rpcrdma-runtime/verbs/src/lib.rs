@@ -21,7 +21,8 @@
 //! # }
 //! ```
 //!
-//! Without the feature `devices` the crate is empty. The feature needs system packages.
+//! Without the feature `devices`, the crate is empty. The feature needs the system packages listed in
+//! README.md.
 //!
 //! [`AutoConnector`] uses an RDMA device with a route to the server. Without such a device, it uses iWARP in
 //! user space.

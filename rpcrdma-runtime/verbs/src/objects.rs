@@ -144,7 +144,8 @@ impl<M: Pinned> Registered<M> {
         self.raw.as_ptr()
     }
 
-    /// Returns the registered memory. Its content must not be accessed, because the device may be writing it.
+    /// Returns the registered memory. Its content must not be accessed, because the device may be writing to
+    /// it.
     pub(super) fn memory(&self) -> &M {
         &self.memory
     }
@@ -181,7 +182,7 @@ impl<M: Pinned> Registered<M> {
     }
 
     /// # Safety
-    /// The function must be called once, and the region must not be used afterwards.
+    /// The function must be called at most once, and the region must not be used afterwards.
     unsafe fn deregister(&mut self) -> bool {
         // SAFETY: guaranteed by the caller.
         check_destroyed("memory region", unsafe { ib::ibv_dereg_mr(self.raw.as_ptr()) })

@@ -7,9 +7,9 @@ use super::objects::Capabilities;
 /// end of the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryWindows {
-    /// Uses windows if the device supports windows and Send with Invalidate, except on Linux's software RoCE,
-    /// rxe: a server that invalidates a window twice can crash the kernel of an rxe client (seen on Linux 6.1
-    /// and 6.12).
+    /// Uses windows if the device supports windows and Send with Invalidate, except on rxe (Linux's software
+    /// RoCE). A server that invalidates a window twice can crash the kernel of an rxe client (seen on Linux
+    /// 6.1 and 6.12).
     #[default]
     Auto,
     /// As `Auto`, but also uses windows on rxe. On rxe, choose `Always` only if the servers are trusted.

@@ -31,7 +31,8 @@ use super::request::{Done, Local, Posted, Registration, Transfer, Work, WorkRequ
 use super::slots::Slots;
 use super::windows::Windows;
 
-/// The size of a slot for sent or fetched data, in octets. Copying this much is faster than registering it.
+/// The size of a slot for sent or fetched data, in octets. Copying up to this much data is faster than
+/// registering it.
 const MAX_COPIED: usize = 8192;
 /// Parts of a longer message are also copied if they have at most this many octets and fit the slot.
 const MAX_COPIED_PART: usize = 2048;
@@ -43,7 +44,7 @@ const SIGNAL_INTERVAL: usize = 16;
 ///
 /// On iWARP, a request completes when TCP accepts its data. TCP may still read the data from the registered
 /// memory, which is reused after the completion. Siw copies the data of signaled requests and data shorter
-/// than a page.
+/// than a page, so longer requests must be signaled.
 const MAX_UNSIGNALED_IWARP: u32 = 4095;
 /// A rejected inline limit below this value becomes 0. Other rejected limits are halved.
 const MIN_INLINE: u32 = 32;

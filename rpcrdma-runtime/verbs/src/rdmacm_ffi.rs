@@ -1,7 +1,7 @@
 //! Bindings for a part of librdmacm, from `rdma/rdma_cma.h` of rdma-core.
 //!
-//! Only the library creates channels, ids and events, so their structures declare only the leading fields, up
-//! to the last field in use. The assertions below compare the layout with that of a C compiler.
+//! librdmacm allocates all channels, ids and events, so their structures here declare only the leading
+//! fields, up to the last field in use. The assertions below compare the layout with that of a C compiler.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::{offset_of, size_of};

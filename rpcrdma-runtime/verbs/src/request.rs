@@ -34,7 +34,8 @@ pub(super) enum Work {
     },
     /// Checks that the peer is alive: an empty RDMA Write, which the peer's device acknowledges.
     Probe,
-    /// The rest of a transfer, from offset `at`. A transfer may be longer than the port's longest message.
+    /// The remainder of a transfer, from offset `at`. A transfer that exceeds the port's maximum
+    /// message length is sent in parts.
     Rest {
         transfer: Transfer,
         at: usize,

@@ -61,7 +61,7 @@ fn check_length(private_data: &[u8]) -> Result<(), VerbsError> {
 /// Returns true if the error means that TCP already uses the local port that the connection manager chose.
 ///
 /// This happens on iWARP, because the connection manager does not check which ports TCP uses. No data has
-/// been sent at this point.
+/// been sent at this point, so trying another port is safe.
 fn is_port_in_use(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL))
 }
@@ -94,7 +94,7 @@ async fn connect_once(
             } else {
                 event.initiator_depth
             };
-            // A client requires no minimum rate, because a server may delay calls to limit its memory.
+            // A client requires no minimum rate, because a server may delay calls to limit its memory use.
             let options = VerbsOptions { min_rate: 0, ..*options };
             Ok(established(queue_pair, event.private_data, depths, peer_ird, &options))
         }
@@ -189,8 +189,8 @@ fn established(
     options: &VerbsOptions,
 ) -> VerbsConnection {
     let device = queue_pair.device();
-    // The peer may read or write a complete region with one request, whose length is limited by the port's
-    // longest message.
+    // The peer may read or write a complete region with one request, which cannot exceed the port's maximum
+    // message length.
     let max_region = u32::try_from(device.max_region).unwrap_or(u32::MAX).min(device.max_message.max(1));
     let info = ConnectionInfo {
         local: queue_pair.id().local_addr(),
@@ -216,7 +216,8 @@ async fn with_timeout<T>(
 
 /// Listens for connection requests.
 ///
-/// If the device with the bound address is removed, the listener retries until the device returns.
+/// If the device with the bound address is removed, the listener tries to listen again until the
+/// device returns.
 #[derive(Debug)]
 pub struct VerbsListener {
     /// `None` while the device is removed.

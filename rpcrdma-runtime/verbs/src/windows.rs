@@ -107,7 +107,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Creates the first window. Fails if the device has no window for this connection.
+    /// Creates the first window. Fails if the device cannot allocate a window.
     pub(super) fn new(domain: &Arc<Domain>) -> io::Result<Self> {
         let free = VecDeque::from([Window::new(domain)?]);
         Ok(Windows { bound: BTreeMap::new(), free, fenced: Vec::new() })
@@ -229,8 +229,8 @@ pub(super) fn register(
         (Memory::Sink(_), true) => Access::IBV_ACCESS_MW_BIND | Access::IBV_ACCESS_LOCAL_WRITE,
     };
     match Registered::new(domain, memory, access) {
-        // Linux refuses to register read-only memory, such as constants, for windows, even for windows
-        // without write access.
+        // Linux refuses to register read-only memory, such as constants, for windows, even if no window
+        // grants write access. The provider then registers a copy.
         Err((Memory::Source(data), error)) if windowed && error.raw_os_error() == Some(libc::EFAULT) => {
             let copy = Memory::Source(Bytes::copy_from_slice(&data));
             Registered::new(domain, copy, access).map_err(|(_, error)| (Memory::Source(data), error))

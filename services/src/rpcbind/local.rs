@@ -23,8 +23,8 @@ use super::MAX_REPLY;
 /// A connection over a local socket, with the record marking of TCP. The connection runs one call at a time.
 #[derive(Debug)]
 pub(super) struct Local {
-    /// `None` after a call that did not receive exactly its reply, because a partial record or further
-    /// replies may remain. The next call reconnects.
+    /// `None` after a call that failed or received anything other than its reply, because a partial record or
+    /// other replies may remain. The next call reconnects.
     socket: Mutex<Option<UnixStream>>,
     path: PathBuf,
     next_xid: AtomicU32,
@@ -40,8 +40,8 @@ impl Local {
 
     async fn exchange(&self, xid: u32, call: &[u8]) -> Result<Bytes, CallError> {
         let mut slot = self.socket.lock().await;
-        // The socket is put back only if exactly the reply to this call has arrived. Otherwise, the socket is
-        // dropped, which closes the connection.
+        // The socket is put back only if the reply to this call, and nothing else, has arrived. Otherwise,
+        // the socket is dropped, which closes the connection.
         let mut socket = match slot.take() {
             Some(socket) => socket,
             None => self.reconnect().await?,

@@ -9,7 +9,7 @@ use super::{Netid, Rpcbind, RpcbindError, from_universal, to_universal};
 
 /// The registrations of a server. [`Registration::remove`] removes them.
 ///
-/// Dropping the value removes the registrations in a background task, which may not finish if the program
+/// Dropping the value removes the registrations in a background task, which may not finish if the process
 /// exits immediately. Outside a Tokio runtime, the registrations remain.
 #[derive(Debug)]
 pub struct Registration {

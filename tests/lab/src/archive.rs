@@ -35,7 +35,7 @@ impl Archive {
             fs::create_dir_all(&folder).map_err(at(&folder))?;
         }
         eprintln!("lab: reading the package lists");
-        // Not an error: if several archives are configured, the others may have the required packages.
+        // Not an error: another configured archive may have the required packages.
         if let Err(error) = output(archive.command("apt-get").arg("update")) {
             eprintln!("lab: {error}");
         }

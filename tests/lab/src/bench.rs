@@ -1,7 +1,7 @@
 //! `cargo xtask lab bench`: compares our client and server with those of Linux, over the RDMA devices of the
 //! guest.
 //!
-//! With `--profile`, prints the processor time per call by activity instead.
+//! With `--profile`, prints the processor time per call, by activity, instead of a comparison.
 
 use std::env;
 use std::io::Write;
@@ -54,7 +54,7 @@ pub struct Options {
     /// Profile with perf and print the processor time per call, with 1 and 16 concurrent calls
     #[arg(long, conflicts_with_all = ["rounds", "further"])]
     profile: bool,
-    /// Also list the functions of our user-space code with the most processor time, up to this number
+    /// Also list up to this many functions of our user-space code, those with the most processor time
     #[arg(long, requires = "profile")]
     functions: Option<usize>,
     /// Further options for nfs3bench (see `nfs3bench --help`)

@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A writer of an archive in which all files belong to root.
+/// An archive writer. All files in the archive belong to root.
 pub(super) struct Archive<W: Write> {
     out: W,
-    /// The number of entries so far, which is also the inode number of the last entry. The kernel would hard
-    /// link files with the same inode number.
+    /// The number of entries so far, which is also the inode number of the last entry. In this format,
+    /// files with the same inode number can be hard links.
     files: u32,
 }
 
@@ -21,7 +21,7 @@ impl Archive<BufWriter<File>> {
 }
 
 impl<W: Write> Archive<W> {
-    /// Adds a file, directory or link. `mode` includes the file type, and `name` has no leading slash.
+    /// Adds a file, directory or symbolic link. `mode` includes the file type. `name` has no leading slash.
     pub(super) fn add(&mut self, name: &[u8], mode: u32, content: &[u8]) -> io::Result<()> {
         self.files += 1;
         let size = u32::try_from(content.len()).map_err(|_| io::Error::other("file of at least 4 GiB"))?;

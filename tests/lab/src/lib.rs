@@ -327,7 +327,7 @@ impl Lab {
     }
 
     /// Checks that the external inputs of all pending builds are available, so that a later build failure is
-    /// a defect of the lab.
+    /// a defect in the lab.
     fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { rpcrdma_verbs_packages::missing() } else { Vec::new() };
         if !missing.is_empty() {
@@ -393,7 +393,7 @@ fn share(folder: &Path, machine: &Machine, name: &str) -> Result<(), String> {
     tools::output(Command::new("cp").arg("-rl").arg(folder).arg(&target)).map(drop)
 }
 
-/// A failed build is repeated from scratch next time.
+/// Builds a directory unless a build with this recipe is complete. Repeats a failed build from scratch.
 fn build_once(
     folder: &Path,
     recipe: &str,
@@ -403,8 +403,8 @@ fn build_once(
         return Ok(());
     }
     remove(folder)?;
-    // The directory is built in place, because kernel headers refer to each other by absolute paths. The
-    // recipe is written last and marks a complete build.
+    // Build at the final path, because kernel headers refer to each other by absolute paths. The recipe is
+    // written last and marks a complete build.
     fs::create_dir_all(folder).map_err(at(folder))?;
     build(folder)?;
     fs::write(folder.join("recipe"), recipe).map_err(at(folder))

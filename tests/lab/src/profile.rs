@@ -9,7 +9,7 @@ use crate::tools::remove;
 
 /// The package that is unpacked together with the libraries that it needs.
 pub(super) const PACKAGES: &[&str] = &["linux-perf"];
-/// Samples per second and processor.
+/// The number of samples per second on each processor.
 const FREQUENCY: u32 = 499;
 /// The line between the output of nfs3bench and the samples.
 const SAMPLES: &str = "==== samples";
@@ -106,7 +106,7 @@ impl Sample<'_> {
         self.functions.iter().any(|function| prefixes.iter().any(|prefix| function.starts_with(prefix)))
     }
 
-    /// Returns `None` for the profiler itself.
+    /// Returns the activity of the sample, or `None` for the profiler itself.
     fn part(&self, our_client: bool) -> Option<Part> {
         let interrupted = || self.has(&["asm_sysvec_", "asm_common_interrupt"]);
         let ours = ["tokio-rt-worker", "nfs3d", "rdma-memory"].contains(&self.thread);

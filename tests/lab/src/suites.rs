@@ -34,7 +34,7 @@ pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(),
     for unneeded in ["doc", "man", "locale", "lintian"] {
         remove(&folder.join("root/usr/share").join(unneeded))?;
     }
-    // The guest already has a C library, and the guest's loader works only with that version.
+    // Remove the unpacked C library. The guest has its own, and its loader works only with that version.
     let libraries = folder.join("root/lib/x86_64-linux-gnu");
     for entry in fs::read_dir(&libraries).into_iter().flatten().flatten() {
         let name = entry.file_name();

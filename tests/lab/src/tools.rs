@@ -22,8 +22,8 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// Checks that this machine can run the lab.
 ///
 /// # Errors
-/// Fails if a program is missing, with a list of the packages to install. Fails on systems other than Linux
-/// on amd64.
+/// Fails if a program is missing, with a list of the packages to install. Also fails on systems other than
+/// Linux on amd64.
 pub(super) fn check() -> Result<(), String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err("the lab supports only Linux on amd64".to_owned());
@@ -77,7 +77,7 @@ pub(super) fn pipe(first: &mut Command, second: &mut Command) -> Result<(), Stri
         second.stdin(printed);
     }
     let read = output(second);
-    // Closes this process's copy of the pipe. Otherwise the first command could block forever on a full pipe.
+    // Close this process's copy of the pipe. Otherwise, the first command could block forever on a full pipe.
     second.stdin(Stdio::null());
     let status = writer.wait().map_err(|error| format!("{shown}: {error}"))?;
     read?;
@@ -95,7 +95,7 @@ pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> String {
     move |error| format!("{path}: {error}")
 }
 
-/// Succeeds if the directory does not exist.
+/// Removes a directory. Succeeds if the directory does not exist.
 pub(super) fn remove(folder: &Path) -> Result<(), String> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(folder)(error)),

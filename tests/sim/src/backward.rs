@@ -29,7 +29,7 @@ pub struct Bidirectional {
     pub too_long: [u64; 2],
     /// Calls with the XID of an incomplete or cancelled call in the other direction.
     pub same_xid: u64,
-    /// Outstanding work when connections broke.
+    /// Work that was outstanding when connections broke.
     pub lost_work: LostWork,
     /// Simulated events.
     pub steps: u64,
@@ -106,7 +106,7 @@ struct Run {
     next_xid: [u32; 2],
     /// Calls without an outcome, by direction and ID.
     waiting: BTreeMap<(usize, CallId), Waiting>,
-    /// Calls that a responder has received and not replied to.
+    /// Calls that a responder has received but not yet answered.
     held: Vec<(usize, IncomingCall)>,
     executed: BTreeSet<(usize, u32)>,
     closing: bool,

@@ -12,7 +12,7 @@
 //! The same seed and the same actions repeat the same run. [`Faults`] injects errors.
 //!
 //! Time is virtual: [`Fabric::advance`] runs the next event. An [`automatic`](FabricConfig::automatic) fabric
-//! also advances when an end is dropped, or polled without a pending completion.
+//! also advances when an end is dropped or is polled without a pending completion.
 
 mod net;
 mod reads;
@@ -91,7 +91,7 @@ pub struct Faults {
     pub send: u32,
 }
 
-/// Counts of the outstanding work when a connection broke.
+/// Counts of the work that was outstanding when a connection broke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LostWork {
     /// RDMA Writes that were placed partially.
@@ -203,7 +203,7 @@ impl Fabric {
         self.lock().receives(side)
     }
 
-    /// Returns the counts of the outstanding work when the connection broke.
+    /// Returns the counts of the work that was outstanding when the connection broke.
     #[must_use]
     pub fn lost_work(&self) -> LostWork {
         self.lock().lost_work

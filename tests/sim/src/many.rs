@@ -62,7 +62,7 @@ impl Sums {
         self.pairs.calls + self.sessions.calls + self.bidirectional.calls.iter().sum::<u64>()
     }
 
-    /// Returns the counts of outstanding work when connections broke, over all runs.
+    /// Returns the counts of the work that was outstanding when connections broke, over all runs.
     #[must_use]
     pub fn lost_work(&self) -> LostWork {
         let mut all = self.pairs.lost_work;

@@ -137,7 +137,7 @@ pub(super) fn settings(seed: u64, rng: &mut Rng) -> Settings {
     Settings { seed, left, right, reads: one(rng, &[1, 2, 16]), faults }
 }
 
-/// Returns arguments of random sizes. A client with this configuration can send most of them.
+/// Returns arguments of random sizes. A client with this configuration can send most of these arguments.
 pub(super) fn arguments(xid: u32, config: &Config, rng: &mut Rng) -> Args {
     // With small segments the data must be short, because the segment list has to fit inline.
     let small_segments = config.max_segment <= 100;
@@ -184,7 +184,7 @@ struct Run {
     left_to_make: u64,
     next_xid: u32,
     waiting: BTreeMap<CallId, Waiting>,
-    /// Calls that the server has received and not replied to.
+    /// Calls that the server has received but not yet answered.
     held: Vec<IncomingCall>,
     executed: BTreeSet<u32>,
     closing: bool,

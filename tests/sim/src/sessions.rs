@@ -46,7 +46,7 @@ pub struct Tally {
     /// Retransmitted calls that the duplicate-request cache recognized, while the first copy ran or after its
     /// reply.
     pub cached: u64,
-    /// Outstanding work when connections broke.
+    /// Work that was outstanding when connections broke.
     pub lost_work: LostWork,
     /// Simulated events.
     pub steps: u64,
@@ -120,7 +120,8 @@ impl SessionRequester for Pair {
     }
 }
 
-/// The server's duplicate-request cache. A waiter is the number of a connection and the key of a call on it.
+/// The server's duplicate-request cache. A waiter is a connection number and the key of a call on that
+/// connection.
 type Cache = Duplicates<(u64, CallKey)>;
 
 fn cache() -> Cache {

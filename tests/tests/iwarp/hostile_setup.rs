@@ -64,7 +64,7 @@ async fn a_request_in_two_parts_has_one_time_limit() {
             let _ = raw.write_all(part).await;
         }
     };
-    // The time limit starts first. A delay of the test therefore cannot prevent the timeout.
+    // The time limit starts first. A delay in the test therefore cannot prevent the timeout.
     let (outcome, ()) = tokio::join!(biased; incoming.request(), sending);
     assert!(matches!(outcome, Err(IwarpError::Timeout { .. })), "{outcome:?}");
 }
@@ -266,8 +266,8 @@ async fn an_initiator_rejects_invalid_replies() {
     assert_eq!(end.info().private_data, "yes");
 }
 
-/// The initiator closes with a Terminate of layer 2, error code 6. The Terminate has a CRC if a peer requires
-/// CRCs.
+/// The initiator closes the connection with a Terminate of layer 2, error code 6. The Terminate has a CRC if
+/// a peer requires CRCs.
 ///
 /// Requirement: R714, R715
 #[tokio::test]

@@ -285,7 +285,7 @@ async fn r262_r367_handles_cannot_be_guessed() {
             handles.push(register(&mut end, Memory::Sink(BytesMut::zeroed(1))).await.handle);
         }
     }
-    // A random generator fails this check in fewer than one of 10^9 runs.
+    // A random generator fails this check in fewer than one in 10^9 runs.
     for bit in 0..32 {
         let set = handles.iter().filter(|handle| *handle >> bit & 1 == 1).count();
         assert!((50..=150).contains(&set), "bit {bit} is set in {set} of {MANY}");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Flips a bit in each octet of the header and of the protected data, in one octet per call.
+/// Flips one bit per call, in each octet of the header and of the protected data in turn.
 #[tokio::test]
 async fn a_changed_call_does_not_run() {
     for service in SERVICES {
@@ -91,7 +91,7 @@ impl Records {
     }
 }
 
-/// Returns a call of an unknown program without a credential. The server replies to such a call.
+/// Returns a call to an unknown program, without a credential. The server replies with an error.
 fn unavailable(xid: u32) -> Vec<u8> {
     [xid, 0, 2, 77, 1, 0, 0, 0, 0, 0].into_iter().flat_map(u32::to_be_bytes).collect()
 }

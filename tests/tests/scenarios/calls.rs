@@ -148,7 +148,7 @@ async fn run<P: Provider>(scenario: &Scenario) -> Seen {
             step.traffic.check(seen, P::INVALIDATES);
         }
         if step.stop {
-            // The number of calls with replies before the server stops is random.
+            // The number of calls that get replies before the server stops is random.
             reports.lock().expect("no panic").truncate(before);
         }
     }

@@ -157,7 +157,7 @@ fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::Decode)).to_vec()
 }
 
-/// Returns backward calls with chunks, which a client without services rejects. Such a client drops other
+/// Returns backward calls with chunks, which a client without services rejects. This client drops other
 /// backward calls (see [`dropped`]).
 fn backward_calls() -> Vec<(&'static str, MakeReply, Expected)> {
     const READ: ReadSegment = ReadSegment { position: 40, segment: MEMORY };

@@ -1,4 +1,4 @@
-//! The end of a connection in every state.
+//! Connections that are closed or dropped in every state.
 
 use super::*;
 
@@ -114,7 +114,7 @@ async fn resources() -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// 200 connection attempts leave no additional kernel resources, although this process continues.
+/// 200 connection attempts leak no kernel resources, even before this process exits.
 #[tokio::test]
 async fn connections_are_cut_in_every_state() {
     let Some(at) = device() else { return };

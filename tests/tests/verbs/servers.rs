@@ -1,4 +1,4 @@
-//! Clients and servers of this library and of the kernel.
+//! Calls over RDMA devices to servers of this library and of the kernel.
 
 use super::*;
 
@@ -141,9 +141,9 @@ fn user(uid: u32) -> Credential {
 }
 
 /// `RPCRDMA_VERBS_NFS3D` is the address of an `nfs3d` that runs as root on ports 20050 and 20051. This server
-/// serves a file `long` that everyone can write. For each call, a thread of the server assumes the caller's
-/// identity. The kernel then rejects device requests from this thread. Long regions are registered while such
-/// threads start and end.
+/// serves a file `long` that all users may write. For each call, a thread of the server assumes the caller's
+/// identity. The kernel then rejects device requests from this thread. Long regions are registered while
+/// these threads start and end.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_calls_of_another_user() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_NFS3D") else {

@@ -1,5 +1,5 @@
-//! Types from a macro, with omitted parts, with several attributes, with keywords as names, and with their
-//! own bounds.
+//! Types from a macro, with parts removed by `cfg`, with several attributes, with keywords as names, and with
+//! bounds.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, XdrString, from_slice, to_bytes};
 

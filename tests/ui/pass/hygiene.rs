@@ -23,7 +23,7 @@ pub struct Everything {
 /// The maximum.
 pub const LIMIT: ::core::primitive::u32 = 3;
 
-/// A constant whose name a pattern binding in generated code might use.
+/// A constant with a name that generated code might use for a pattern binding.
 #[allow(non_upper_case_globals)]
 pub const field_0: ::core::primitive::u32 = 1;
 

@@ -1,4 +1,4 @@
-//! Fields that have other names in error messages.
+//! Fields whose names in error messages differ from their Rust names.
 
 use rpcrdma_runtime::xdr::{SmallOpaque, Xdr, from_slice, to_bytes};
 

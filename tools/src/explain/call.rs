@@ -149,7 +149,7 @@ pub struct Operation {
     pub time: u64,
     /// The time of the last byte, if it was captured.
     pub done: Option<u64>,
-    /// The chunk, or `None` if the call offered no such memory.
+    /// The chunk, or `None` if the call offered no chunk at this address.
     pub chunk: Option<Chunk>,
     /// True for an RDMA Read.
     pub is_read: bool,

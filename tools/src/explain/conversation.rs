@@ -17,8 +17,8 @@ use super::call::{Call, CalledProcedure, Chunk, Operation, Peer, Place, Reply, S
 use super::messages::{MessageKind, PeerMessage, Placed};
 use super::values::Parts;
 
-/// Returns the limits for decoding a header. The limits exceed those of all known peers, and bound the stored
-/// segments of a call.
+/// Returns the limits for decoding a header. The limits exceed those of all known peers, and bound the number
+/// of stored segments of a call.
 fn limits() -> MessageLimits {
     MessageLimits {
         max_segments: 4096,
@@ -33,7 +33,7 @@ fn limits() -> MessageLimits {
 pub struct Note {
     /// The time, in nanoseconds since 1970.
     pub time: u64,
-    /// The peer that caused the event, or `None` if both peers or neither peer caused the event.
+    /// The peer that caused the event, if exactly one peer did.
     pub by: Option<Peer>,
     /// The description.
     pub text: String,

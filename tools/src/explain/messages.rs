@@ -128,7 +128,7 @@ impl Decoder {
                 }
                 self.buffer.extend_from_slice(octets);
                 self.read(time, &mut emit);
-                // The rest is an incomplete MPA frame or FPDU.
+                // The undecoded bytes are an incomplete MPA frame or FPDU.
                 self.buffer.drain(..self.at);
                 self.at = 0;
             }

@@ -6,7 +6,7 @@ use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
 use super::packets::Packet;
 
-/// LINKTYPE numbers (the registry of tcpdump.org).
+/// LINKTYPE numbers from the tcpdump.org registry.
 const NULL: i32 = 0;
 const ETHERNET: i32 = 1;
 const RAW_BSD: [i32; 2] = [12, 14];

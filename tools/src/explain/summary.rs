@@ -20,7 +20,7 @@ pub struct ConnectionSummary {
     pub invalidations: u64,
     /// The number of problems outside of calls.
     pub problems: u64,
-    /// The number of bytes missing from the capture, and of retransmitted bytes.
+    /// The number of bytes missing from the capture, and the number of retransmitted bytes.
     pub lost: (u64, u64),
 }
 

@@ -1,4 +1,4 @@
-//! Formats arguments and results as text. The program's generated types decode the arguments and results.
+//! Formats arguments and results as text, after decoding them with the generated types of the RPC program.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Write};

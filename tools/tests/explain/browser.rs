@@ -106,7 +106,7 @@ async fn nothing_overflows_and_no_script_fails() {
     check_pictures(browser, work.path(), &[("page", page.as_str()), ("folded", folded_page.as_str())]);
 }
 
-/// Takes pictures of pages in two widths, and compares each picture with that of an empty page.
+/// Takes screenshots of pages at two widths, and compares each with a screenshot of an empty page.
 fn check_pictures(browser: &str, work: &Path, pages: &[(&str, &str)]) {
     let shown = work.join("shown.html");
     let screenshot = |name: &str, text: &str, width: u32| {

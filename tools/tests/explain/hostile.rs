@@ -199,7 +199,7 @@ fn time_is_linear_in_unanswered_calls() {
     assert!(many < few * 8, "{few} ns for 20,000 calls, {many} ns for 80,000");
 }
 
-/// Returns a WRITE call with data of this length in a Read chunk, and `padding` bytes after its arguments.
+/// Returns a WRITE call with `len` bytes of data in a Read chunk, and `padding` bytes after its arguments.
 fn write_call(xid: u32, len: u32, padding: usize) -> Vec<u8> {
     let header = [xid, 1, 1, 0, 1, 40 + 24, 7, len, 0, 0, 0, 0, 0];
     let rpc = [xid, 0, 2, 100_003, 3, 7, 0, 0, 0, 0];

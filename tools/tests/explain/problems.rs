@@ -1,4 +1,4 @@
-//! The problems of a connection are shown at the point in the trace where they occur.
+//! The trace shows rejected calls, Terminate messages and refused connections.
 
 use std::future::poll_fn;
 use std::path::Path;

@@ -104,7 +104,8 @@ async fn values_are_shown_for_every_kind_of_chunk() {
         ("NULL", "", ""),
         ("MNT", r#""/""#, "Mnt3Ok({ fhandle: 0x"),
         ("CREATE", r#"name: "data" }, how: ObjAttributes(Guarded, {"#, "Nfs3Ok({ obj: Some({ data: 0x"),
-        // The data of WRITE is in a Read chunk, and the data of READ in a Write chunk; the rest is inline.
+        // The data of WRITE is in a Read chunk, and the data of READ in a Write chunk. Their other arguments
+        // and results are inline.
         ("WRITE", "stable: FileSync, data: 0x00070e151c23", "Nfs3Ok({ file_wcc: {"),
         ("READ", "offset: 0, count: 300003 }", "eof: true, data: 0x00070e151c23"),
         ("LOOKUP", r#"name: "nowhere" } }"#, "Default(Nfs3errNoent, "),
@@ -141,7 +142,7 @@ async fn calls_that_repeat_are_one_row() {
     assert!(all >= 20 && names(Selection::default()) < all, "{all}");
     let brief = text(&trace, Selection { brief: true, ..Selection::default() });
     assert!(!brief.contains(" more NFSv3 CREATE calls"), "{brief}");
-    // A call whose reply could not be decoded has a row of its own.
+    // A call whose reply could not be decoded has its own row.
     let calls = &mut trace.connections[0].conversation.calls;
     let call = calls.iter_mut().find(|call| call.number == last - 9).unwrap();
     call.reply.as_mut().unwrap().status = Status::Unknown;

@@ -1,4 +1,4 @@
-//! Reads captures with Wireshark and compares the results.
+//! Decodes captures with Wireshark, and compares the results with those of `rpcrdma explain`.
 
 use std::fs;
 
@@ -21,8 +21,8 @@ async fn wireshark_decodes_nfs_and_finds_the_same_chunks() {
     }
 }
 
-/// Returns a capture without CRCs of a READ that asks for 4096 bytes of a file of 1001 bytes. Also returns
-/// the file's handle.
+/// Returns a capture, without CRCs, of a READ that requests 4096 bytes of a 1001-byte file. Also returns the
+/// file's handle.
 async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");

@@ -28,8 +28,8 @@ pub(super) struct Bound<'b> {
 struct Item<'b> {
     written: &'b Placed<String>,
     of: TypeId,
-    /// The index of the field. In a union, the indices of all arms with its name, in ascending order, or only
-    /// of the eligible arms if any of them is eligible.
+    /// The index of the field. In a union, the indices of the eligible arms with this name, or of all arms
+    /// with this name if none is eligible. The indices are in ascending order.
     fields: Vec<usize>,
     /// The index of the largest of these fields, whose size is `size`.
     largest: usize,

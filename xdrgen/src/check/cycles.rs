@@ -28,7 +28,7 @@ pub(super) fn infinite_types(facts: &Facts<'_>, found: &mut Found) {
     report(facts.hir, &infinite, false, found);
 }
 
-/// X223: a typedef refers to itself through typedefs alone.
+/// X223: a typedef that refers to itself through typedefs alone.
 pub(super) fn alias_cycles(facts: &Facts<'_>, found: &mut Found) {
     if !facts.hir.typed().any(|(id, ty)| is_alias(ty) && facts.graph.is_cycle(id, id)) {
         return;
@@ -101,7 +101,7 @@ fn is_finite(body: &Body, known: &[bool]) -> bool {
     }
 }
 
-/// Returns the defined type that a type contains in place, if any. An array of length 0 counts: in Rust, the
+/// Returns the defined type that a type contains by value, if any. An array of length 0 counts: in Rust, the
 /// array still contains the element type.
 fn in_place(ty: &Type) -> Option<TypeId> {
     match ty {

@@ -7,7 +7,7 @@ use crate::hir;
 use crate::similarity::nearest;
 use crate::source::Span;
 
-/// The netids of RPC-over-RDMA, with IPv4 and with IPv6 addresses (RFC 8166 section 9).
+/// The netids of RPC-over-RDMA for IPv4 and for IPv6 addresses (RFC 8166 section 9).
 const NETIDS: [&str; 2] = ["rdma", "rdma6"];
 
 const KIB: u32 = 1024;

@@ -15,7 +15,7 @@ use crate::source::Sources;
 #[command(after_help = "\
 Each change is one line: a sign (`+` added, `-` removed, `~` changed), the kind and name of the definition, its old and new
 form, and the positions. A change that does not affect the encoding, such as a name or a typedef, is marked `(not sent)`. A
-change of a type is shown at the definition of the type, not at each use.
+change to a type is shown at the definition of the type, not at each use.
 
 With --message-format json, unless the documents have errors, each change is a JSON object on one line of standard output.
 Its `kind` is `change`, followed by `sign` (`added`, `removed` or `changed`), `what`, `name`, `wire` (true if the encoding

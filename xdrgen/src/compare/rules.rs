@@ -72,8 +72,8 @@ pub enum Rules {
     #[cfg_attr(feature = "cli", value(name = "5666bis"))]
     Rfc5666bis,
     /// Section 4.2 of RFC 8178, for NFS version 4: enums may have new values wherever they are used, and
-    /// unions without a default arm may have new arms. Programs may not have new versions or procedures. Enum
-    /// values and flags may not be removed.
+    /// unions without a default arm may have new arms. Programs must not have new versions or procedures.
+    /// Enum values and flags must not be removed.
     #[cfg_attr(feature = "cli", value(name = "8178"))]
     Rfc8178,
 }
@@ -353,7 +353,7 @@ impl<'m> Judge<'m> {
     }
 
     /// Judges a named number: a constant, or a member of an enum `of` that no message contains. The name
-    /// may be removed, except for a flag under the rules of RFC 8178, but its number may not change. A
+    /// may be removed, except for a flag under the rules of RFC 8178, but its number must not change. A
     /// new flag must use free bits of its word.
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);

@@ -9,7 +9,7 @@ use crate::hir::{Body, Bound, Field, Hir, Scalar, Type, TypeId, Union};
 /// Maximum length of a chain of typedefs. Longer chains are reported separately.
 const MAX_NAMES: usize = 128;
 
-/// A type where it is used.
+/// A use of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use<'m> {
     Type(&'m Type),

@@ -13,7 +13,7 @@ const MAX_FIELDS: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Stops after everything was compared.
+    /// Compares everything.
     Never,
     /// Stops once the new type is known not to extend the old type.
     AtBreach,
@@ -99,7 +99,7 @@ impl<'m> Walk<'m> {
         self.stop == Stop::Never && name(self.base, old) == name(self.new, new)
     }
 
-    /// Adds a change. In a trial, only changes of the wire form matter.
+    /// Adds a change. In a trial, only changes to the wire form matter.
     pub(super) fn emit(&mut self, path: Path<'m>, kind: Kind<'m>, wire: bool, sides: Pair<Side>) {
         let effect = match (wire, self.in_messages) {
             (false, _) => Effect::Unsent,
@@ -209,7 +209,7 @@ impl<'m> Walk<'m> {
             sent = both(MAX_FIELDS, false);
         }
         if uneven(&sent, |view| matches!(view, View::FixedArray(..))) {
-            // An array and a sequence of equal fields have the same encoding.
+            // A fixed-length array is encoded like a sequence of fields of its element type.
             let all = both(MAX_FIELDS, true);
             if all.0.len() == all.1.len() {
                 sent = all;
@@ -232,8 +232,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares structs without a common layout: compares the fields with the same name, and adds a change
-    /// for each other field.
+    /// Compares structs with different layouts: compares fields with the same name, and adds a change for
+    /// each remaining field.
     fn parts(&mut self, one: &[Element<'m>], other: &[Element<'m>], path: Path<'m>) {
         let fields = |items: &[Element<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
             items.iter().filter_map(|item| item.field.map(|(owner, field)| (field, item.of, owner))).collect()

@@ -86,7 +86,7 @@ impl<'m> Walk<'m> {
         for field in new.iter().filter(is_new).filter(|field| !renamed.contains(field.name.as_str())) {
             self.emit(path(field), Kind::Written("field"), true, [None, text(field)]);
         }
-        // Common fields may be in another order. Only the first field that moved is shown as a change.
+        // Common fields may be in a different order. Only the first field that moved is shown as a change.
         let kept = old.iter().filter(|field| now.contains_key(field.name.as_str()));
         let mut still = kept.zip(new.iter().filter(|field| !is_new(field)));
         if let Some((one, other)) = still.find(|(one, other)| one.name != other.name) {

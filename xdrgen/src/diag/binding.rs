@@ -1,4 +1,4 @@
-//! Findings of the checks of bindings.
+//! Findings about bindings.
 
 use super::{Text, text};
 use crate::source::Span;
@@ -24,7 +24,7 @@ kinds! {
     /// a field cannot be DDP-eligible
     X305 Error NotEligible { item: String, declaration: String, inside: Option<Inside> } => {
         let help = match inside {
-            None => "only opaque data and strings of variable length can be eligible, also as fields of an inner type".to_owned(),
+            None => "only opaque data and strings of variable length can be eligible, including fields of inner types".to_owned(),
             Some(Inside { of_union, item, already }) => {
                 let what = if *of_union { "a union's discriminant" } else { "a struct's other fields" };
                 let fix = if *already {
@@ -107,7 +107,7 @@ pub(crate) struct Unknown {
     pub(crate) near: Option<String>,
 }
 
-/// A field inside a struct or a union that can be eligible in place of the whole struct or union.
+/// A field of a struct or union that can be eligible, although the whole struct or union cannot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
     pub(crate) of_union: bool,

@@ -4,8 +4,8 @@ use super::CODES;
 
 const PAGES: &str = include_str!("../../DIAGNOSTICS.md");
 
-/// Returns the page of a code as Markdown: meaning, example and correction. Returns `None` for an unused
-/// code.
+/// Returns the page of a code as Markdown: meaning, example and correction. Returns `None` for an
+/// unknown code.
 #[must_use]
 pub fn page(code: &str) -> Option<String> {
     let code = codes().find(|known| *known == code)?;

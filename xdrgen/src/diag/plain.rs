@@ -68,7 +68,7 @@ fn finding(found: &Diagnostic, sources: &Sources) -> String {
     text
 }
 
-/// Maximum number of bytes of a line shown before and after a span.
+/// Maximum number of bytes shown before a span, and after it, in a long line.
 pub(super) const SIDE: usize = 500;
 
 /// The line of a document that contains a label, or the part near the label if the line is very long.

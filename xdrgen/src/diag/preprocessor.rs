@@ -18,7 +18,7 @@ kinds! {
     /// An unsupported condition.
     X105 Warning OddCondition => text("unsupported condition: assumed to be true")
         .help("write the condition with `defined(NAME)`, numbers, and the operators of C");
-    /// A condition on a name of an included file.
+    /// A condition on a name that only an included file defines.
     X105 Warning UnseenDefine { name: String, defined: Span } =>
         text("a condition tests a name that only an included file defines")
         .label(format!("`{name}` is not defined here"))
@@ -43,13 +43,13 @@ kinds! {
 /// The reason why a macro cannot be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Macros nest more than this number of levels deep.
+    /// Macros nest more than this many levels deep.
     TooDeep(usize),
-    /// The expansion of macros processes more than this number of tokens.
+    /// The expansion of macros processes more than this many tokens.
     TooLong(usize),
-    /// `##` creates more than this number of tokens.
+    /// `##` creates more than this many tokens.
     TooManyPasted(usize),
-    /// `##` creates a token of more than this number of bytes.
+    /// `##` creates a token of more than this many bytes.
     LongToken(usize),
     Open,
     Count {

@@ -63,7 +63,8 @@ impl Code {
         Code { out: text, ..Code::default() }
     }
 
-    /// Escapes characters that reorder the surrounding text: rustc rejects them, and readers should see them.
+    /// Returns the text, and escapes characters that reorder the surrounding text: rustc rejects these
+    /// characters, and readers should see them.
     pub(super) fn finish(self) -> String {
         let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         // Few texts contain the first byte of these characters.
@@ -143,7 +144,7 @@ impl Code {
         }
     }
 
-    /// Separates the next item from the previous item by an empty line.
+    /// Separates the next item from the previous item with an empty line.
     pub(super) fn apart(&mut self) {
         if !(self.out.is_empty() || self.out.ends_with("{\n") || self.out.ends_with("\n\n")) {
             self.out.push('\n');
@@ -205,7 +206,7 @@ impl Code {
         self.note(Break::Attribute).push(" ")
     }
 
-    /// Continues a chain of calls with text that begins with a dot.
+    /// Continues a method chain with text that begins with a dot.
     pub(super) fn dot(&mut self, text: &str) -> &mut Self {
         self.note(Break::Dot).push(text)
     }

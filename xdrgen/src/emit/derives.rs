@@ -38,7 +38,7 @@ impl Known {
         }
     }
 
-    /// Returns the crate as a dependency in the manifest of a crate outside a workspace.
+    /// Returns the TOML value of the dependency, for the manifest of a crate outside a workspace.
     pub(crate) fn dependency(self) -> &'static str {
         match self {
             Known::Serde => {

@@ -1,4 +1,4 @@
-//! Documentation: converts the comments of a document to Markdown with the same appearance.
+//! Documentation: converts the comments of a document to Markdown that looks the same when rendered.
 
 use super::code::Code;
 use crate::ir::Docs;
@@ -151,7 +151,7 @@ fn escape(line: &str, out: &mut String) {
     out.truncate(begin + kept);
 }
 
-/// Returns true if Markdown interprets a character in any position.
+/// Returns true if a character has a meaning in Markdown regardless of its position.
 fn is_mark(c: char) -> bool {
     matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|')
 }

@@ -52,8 +52,8 @@ pub(crate) struct Files<'e> {
 }
 
 impl Files<'_> {
-    /// Returns one file of items, for inclusion or as a module. Each of several documents, and each
-    /// namespace, is a module in the file.
+    /// Returns one file of items, for inclusion or as a module. In the file, each namespace is a module, and
+    /// so is each document if there are several.
     pub(crate) fn module(&self) -> String {
         let mut code = self.file(&self.head.documents);
         if self.emitter.documents.is_empty() {

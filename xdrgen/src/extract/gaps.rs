@@ -15,7 +15,8 @@ pub(super) struct Gaps {
     pub(super) found: Vec<Diagnostic>,
 }
 
-/// Examines unmarked lines inside a body. In a published document, these lines stay prose.
+/// Finds unmarked XDR lines inside bodies. In a published document, these lines are reported, but not read
+/// as XDR.
 pub(super) fn gaps(
     id: SourceId,
     document: &str,

@@ -114,7 +114,7 @@ pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
         || document.contains("Internet-Draft")
 }
 
-/// Returns true if a document has the line with the number of a published RFC.
+/// Returns true if a line of the document begins with `Request for Comments:` and a number.
 pub(crate) fn is_numbered(document: &str, lines: &[Line]) -> bool {
     lines.iter().map(|line| line.text(document)).any(|text| {
         let number = text.strip_prefix("Request for Comments:").map(str::trim_start);

@@ -7,9 +7,9 @@ use crate::source::{SourceId, Span, narrow};
 /// A run of extracted bytes that are contiguous in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// The first byte in the extracted text.
+    /// The offset of the first byte in the extracted text.
     text: u32,
-    /// The first byte in the document.
+    /// The offset of the first byte in the document.
     document: u32,
     /// The length in bytes. Text after the run that is not in the document maps to the run's end.
     length: u32,

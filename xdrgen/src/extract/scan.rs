@@ -21,7 +21,7 @@ struct Found {
     first: usize,
     /// The line after the last line of the definition.
     next: usize,
-    /// The offset in the document at which a definition inside its first line begins, else 0.
+    /// The document offset of a definition that begins in the middle of its first line, else 0.
     start: usize,
     /// The offset of the definition's end in the document.
     end: usize,

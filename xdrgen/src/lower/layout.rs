@@ -5,8 +5,8 @@ use crate::hash::HashSet;
 use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
 use crate::sizes::layout::Layouts;
 
-/// In owned output, opaque data with a bound of at most this many bytes is stored in place, unless it is
-/// eligible.
+/// In owned output, opaque data with a bound of at most this many bytes is stored in the value itself, unless
+/// the data is eligible.
 const SMALL: u32 = 128;
 /// A type of at most this many bytes is `Copy` if all of its parts are. The limit applies to bytes in memory
 /// for borrowed output, otherwise to bytes on the wire.
@@ -16,7 +16,7 @@ const DEFAULT_ARRAY: u32 = 32;
 /// A union is uneven if its largest arm exceeds the second largest by at least this many bytes of memory.
 const UNEVEN: u64 = 160;
 
-/// Stores small opaque data in place, unless it is eligible: eligible data shares the message's memory.
+/// Stores small opaque data in the value itself. Eligible data instead shares the message's memory.
 pub(crate) fn store_small_opaque_in_place(module: &mut Module) {
     let shared = shared(module);
     let small = |ty: &mut Type| {
@@ -221,7 +221,7 @@ impl Memory {
     }
 }
 
-/// The types that each type contains in place, including optional types. The graph has no cycles, since every
+/// The types that each type stores directly, including optional types. The graph has no cycles, since every
 /// recursion contains a box or an array.
 pub(crate) struct Held(Graph);
 

@@ -117,7 +117,7 @@ fn is_node(module: &Module, id: TypeId) -> bool {
     fields.last().is_some_and(|last| links_to(module, &last.ty, id))
 }
 
-/// Returns true if a type is optional data of `id`, directly or through a typedef.
+/// Returns true if a type is optional data of the type `id`, directly or through a typedef.
 fn links_to(module: &Module, ty: &Type, id: TypeId) -> bool {
     let is_link = |ty: &Type| matches!(ty, Type::Optional(of) if **of == Type::Named(id));
     match ty {

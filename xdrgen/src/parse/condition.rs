@@ -1,4 +1,4 @@
-//! The subset of the C preprocessor's conditions that files for rpcgen use.
+//! The subset of C preprocessor conditions that rpcgen files use.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

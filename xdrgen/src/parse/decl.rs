@@ -51,7 +51,7 @@ pub(crate) fn one_word(input: Tokens<'_>, kind: TypeSpecifierKind) -> (Tokens<'_
     (input.take_from(1), TypeSpecifier { kind, span })
 }
 
-/// rpcgen permits strings without a bound.
+/// Parses the name and the size of opaque data or a string. As in rpcgen, a string needs no size.
 fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, Multiplicity)> {
     if input.word(0) == "*" {
         return Err(fail(input, Reason::Kind(&SyntaxKind::PointerToBytes)));
@@ -173,8 +173,8 @@ fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
     path(input).map_err(|_| refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)))
 }
 
-/// Parses the name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long
-/// long` is `hyper`.
+/// Parses the name of a scalar type. In rpcgen files, `int` may follow `short` and `long`, and `long long`
+/// is `hyper`.
 fn scalar(input: Tokens<'_>) -> Option<(Tokens<'_>, Scalar)> {
     let next = input.take_from(1);
     Some(match (input.word(0), next.word(0)) {
@@ -228,7 +228,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
         return Err(fail(rest, Reason::Kind(&SyntaxKind::EmptyEnum)));
     }
     let mut rest = rest.deeper()?;
-    // An enum may have very many members, so the vector is allocated without spare capacity.
+    // An enum can have many members, so the vector is allocated without spare capacity.
     let commas = (0..).map(|ahead| rest.word(ahead)).take_while(|word| !matches!(*word, "}" | ""));
     let mut members = Vec::with_capacity(1 + commas.filter(|word| *word == ",").count());
     loop {
@@ -284,7 +284,7 @@ fn field(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// As in rpcgen, the default arm may precede other arms.
+/// Parses a union's discriminant and arms. As in rpcgen, the default arm may precede other arms.
 pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     let (rest, _) = token("switch")(input)?;
     let (rest, _) = cut(token("(")).parse(rest)?;

@@ -30,9 +30,9 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut input = Tokens::new(context);
     let mut c_lines = context.lexed.c_lines.iter().peekable();
     let mut definitions = Vec::new();
-    // Prevents further reports about the rest of a broken definition.
+    // True after a broken definition. Its remaining tokens are skipped without a report.
     let mut broken = false;
-    // Prevents reports about further lines that are not definitions.
+    // True after text that does not begin a definition. Further text of this kind is not reported.
     let mut is_lost = false;
     let mut omitted = Vec::new();
     let gaps = gaps(context);
@@ -186,7 +186,7 @@ impl Unread {
 }
 
 /// Returns true if text is missing at one of `places` between the start of a definition and its error. The
-/// missing text is already reported and explains the error.
+/// missing text has already been reported, and explains the error.
 fn is_text_missing(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
     let place = places.get(places.partition_point(|place| *place <= begins(start)));
@@ -253,7 +253,7 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     }
 }
 
-/// Converts an arm of xdrzcc's `opaque_union` to opaque data that contains the declaration. On the wire, the
+/// Converts an arm of xdrzcc's `opaque_union` to opaque data that contains the encoded arm. On the wire, the
 /// length of the arm precedes the arm.
 fn sized(arm: &mut Declaration) {
     match (&arm.specifier.kind, &arm.multiplicity) {

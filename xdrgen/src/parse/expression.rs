@@ -14,8 +14,8 @@ pub(crate) trait Names {
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 
-/// Returns `None` if the expression is malformed, nests too deeply, overflows, divides by zero, shifts by a
-/// number outside 0 to 63, or uses a name without a value.
+/// Evaluates an expression. Returns `None` if the expression is malformed, nests too deeply, overflows,
+/// divides by zero, shifts by a number outside 0 to 63, or uses a name without a value.
 pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
     let mut reader = Reader { rest: text, names, depth: 0 };
     let value = reader.binary(0)?;

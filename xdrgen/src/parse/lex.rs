@@ -27,7 +27,8 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: 
     if changing.is_empty() {
         return lexed;
     }
-    // An `#undef` or a second `#define` was found after uses of the macro: the second run expands them.
+    // The first run finds an `#undef` or a second `#define` only after earlier uses of the macro. The second
+    // run expands these uses too.
     lex_with(text, map, conditions, Macros::new(pasted, changing)).0
 }
 

@@ -26,8 +26,8 @@ const MAX_PASTED: usize = 1 << 14;
 /// Maximum length in bytes of a token that `##` creates.
 const MAX_TOKEN: usize = 1 << 10;
 
-/// Maximum number of parameters of a macro: the number that C guarantees. The limit bounds the comparisons of
-/// each token of the body with the parameters.
+/// Maximum number of parameters of a macro: the number that C guarantees. The limit bounds the cost of
+/// comparing each token of the body with the parameters.
 const MAX_PARAMETERS: usize = 127;
 
 /// The macros that are defined at the lexer's current position.
@@ -260,7 +260,7 @@ impl<'a> Macros<'a> {
 /// Arguments, and the tokens after their `)`.
 type Arguments<'t, 'a> = (Vec<&'t [&'a str]>, &'t [&'a str]);
 
-/// Splits the arguments at the start of some tokens: from `(` to its `)`, separated by `,`.
+/// Splits the argument list at the start of `tokens`, from `(` to the matching `)`, at its outermost commas.
 fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault> {
     let mut arguments = Vec::new();
     let (mut open, mut start) = (0_usize, 1);

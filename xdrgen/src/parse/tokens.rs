@@ -81,8 +81,8 @@ impl<'a> Context<'a> {
         self.comments(at + 1).iter().filter(|comment| comment.is_trailing)
     }
 
-    /// Returns the comments of a range of tokens: before the range, after it, and, if it contains no body,
-    /// inside it.
+    /// Returns the comments before and after a range of tokens, and also those inside if the range contains
+    /// no body.
     pub(crate) fn docs(&self, first: usize, last: usize) -> Vec<String> {
         let body = (first..=last).any(|at| self.token(at).is_some_and(|token| token.text == "{"));
         let inside = if body { first + 1..first + 1 } else { first + 1..last + 1 };
@@ -232,7 +232,7 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected(Expected::Token(";"), &[]) }))
 }
 
-/// C syntax in place of the `;` causes a specific error.
+/// Parses the `;` of a declaration. C syntax instead of the `;` causes a specific error.
 pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     semicolon(input).map_err(|error| match input.word(0) {
         "[" | "<" => fail(input, Reason::Kind(&SyntaxKind::SecondSize)),

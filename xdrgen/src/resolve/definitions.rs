@@ -189,8 +189,8 @@ impl<'a> Resolver<'a> {
         Some(Body::Struct(fields))
     }
 
-    /// Resolves a declaration to a field; `None` for `void` and for an invalid type. A body written in place
-    /// of a type name becomes a type named `path.field`, or `path.item` if the declaration's name is `path`.
+    /// Resolves a declaration to a field; `None` for `void` and for an invalid type. An inline body becomes
+    /// a type named `path.field`, or `path.item` if the declaration's name is `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declaration.name.as_ref()?;
         // In a typedef, `path` is the name of the declaration.
@@ -292,7 +292,8 @@ impl<'a> Resolver<'a> {
         Some(Bound { value: bounded, constant: constant.cloned() })
     }
 
-    /// A named value is reported once, with the position of its definition.
+    /// Reports a bound that is out of range. A named value is reported once, with the position of its
+    /// definition.
     fn bad_bound(&mut self, value: &Value, number: i128) {
         let constant = match value {
             Value::Name(name) if !self.bad_bounds.insert(name.name.clone()) => return,

@@ -25,7 +25,7 @@ struct Omission<'a> {
     /// Findings about other definitions.
     kept: Vec<Diagnostic>,
     omitted_names: HashSet<Name>,
-    /// Omitted names whose uses are not processed yet.
+    /// Omitted names whose uses have not been processed yet.
     pending: Vec<Name>,
     uses: HashMap<Name, Vec<Use<'a>>>,
     /// The definitions of each document, sorted by position.

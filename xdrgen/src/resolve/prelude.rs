@@ -58,7 +58,7 @@ impl Prelude {
         Prelude(named.collect())
     }
 
-    /// The definition gets the position `place`.
+    /// Returns the prelude's definition of a name, with the position `place`.
     pub(crate) fn definition(&self, name: &str, place: Span) -> Option<Definition> {
         parsed(self.0.get(name)?, place).pop()
     }

@@ -191,8 +191,8 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns the name of the field for an unnamed argument: `arg` and the argument's index, or the first larger
-/// number with which no other field has this name.
+/// Returns the field name for an unnamed argument: `arg` and the argument's index. If this name is in use,
+/// the next larger number that yields an unused name replaces the index.
 fn unused_name(arguments: &[Declaration], fields: &[Field], index: usize) -> String {
     let is_used = |name: &String| {
         fields.iter().any(|field| field.name == *name)

@@ -32,7 +32,7 @@ pub(crate) enum ValueSource<'a> {
     Member(&'a EnumBody, u32),
 }
 
-/// The meanings of names in a run. The first definition of a name takes effect, except if a later document
+/// The meanings of names in a run. The first definition of a name takes effect, unless a later document
 /// extends the definition or a published document repeats it.
 #[derive(Default)]
 pub(crate) struct Scope<'a> {
@@ -275,7 +275,7 @@ impl<'a> Scope<'a> {
         self.trust.get(&place.source) == Some(&Trust::Own)
     }
 
-    /// Reports a definition that occurs twice in a document: probably a copy that was not edited.
+    /// Reports a definition that occurs twice in a document, since the second is probably an unedited copy.
     fn report_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
         let in_one = first.span.source == again.span.source && self.is_own(again.span);
         if in_one && !is_own_name(again) {

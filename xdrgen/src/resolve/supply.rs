@@ -125,7 +125,7 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, DefinitionKind::Const(_))
 }
 
-/// A macro: its replacement and its position, which is `None` on the command line.
+/// A macro: its replacement and its position. The position is `None` for a macro from the command line.
 struct Macro {
     body: String,
     place: Option<Span>,
@@ -134,7 +134,7 @@ struct Macro {
 /// The macros of a run that are not constants, and the numbers that their bodies may refer to.
 #[derive(Default)]
 struct Macros {
-    /// `None` if the definitions of a name differ, since C's conditions select one.
+    /// `None` if the definitions of a name differ, since conditions in C would select one of them.
     macros: HashMap<String, Option<Macro>>,
     numbers: HashMap<String, i128>,
     /// The computed values. `None` during the computation, or if the value cannot be computed.

@@ -111,7 +111,7 @@ pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
     enums
 }
 
-/// The used names in the order of [`names`], except known names.
+/// The names that definitions use, in the order of [`names`], except names defined in `known`.
 #[derive(Default)]
 pub(crate) struct Uses<'d> {
     known: Option<&'d Defined>,

@@ -1,4 +1,5 @@
-//! The layouts of types, computed from the IR. The derive computes the same results for emitted types.
+//! The layouts of types, computed from the IR. The derive macro `Xdr` computes the same layouts for emitted
+//! types.
 
 use rpcrdma_layout::{Items, Lengths, Size};
 
@@ -86,7 +87,8 @@ impl Layouts {
             Type::FixedArray(of, len) => self.lengths(of).times(u64::from(len.value)),
             Type::Array(_) => Lengths::UNKNOWN.array(u32::MAX),
             Type::Optional(of) => self.lengths(of).optional(),
-            // A box hides lengths, and the lengths of an existing Rust type are unknown to the compiler.
+            // The runtime also treats a box's lengths as unknown. xdrgen cannot know the lengths of an
+            // existing Rust type.
             Type::Boxed(_) | Type::Extern(_) => Lengths::UNKNOWN,
         }
     }
@@ -117,8 +119,8 @@ fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {
         let bodies = || cycle.iter().filter_map(|id| Some(&module.get(*id)?.body));
-        // The items of an external Rust type are unknown to the compiler. The derive rejects a cycle that
-        // declares too few items, so a cycle with such a type declares unbounded items.
+        // xdrgen cannot know the items of an external Rust type. The derive rejects a cycle that declares too
+        // few items, so a cycle with an external type declares unbounded items.
         let is_unknown = cycle.len() > 1 && bodies().any(|body| body.types().any(names_extern));
         let combined = |known: &[Items]| {
             bodies().map(|body| items_of_body(module, body, known)).fold(Items::NONE, Items::or)

@@ -1,4 +1,4 @@
-//! Types of two namespaces with the same names.
+//! Types with the same name in different namespaces.
 
 use emitted::namespaces::{a, b, namespaces};
 use rpcrdma_runtime::program::{Procedure, Program};

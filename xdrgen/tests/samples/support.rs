@@ -199,7 +199,7 @@ pub struct Codec {
 }
 
 /// Returns the functions for a type. `choices` is the number of the type's own enum members or union
-/// discriminants; 0 for another type.
+/// discriminants, or 0 if the type is neither an enum nor a union.
 pub fn codec<T: Sample + Xdr + PartialEq + Debug>(name: &'static str, choices: usize) -> Codec {
     Codec { name, choices, min: T::LENGTHS.min, max: T::LENGTHS.max, make: make::<T>, reencode: reencode::<T> }
 }
@@ -264,7 +264,7 @@ fn survives_changed_words(codec: &Codec, bytes: &[u8]) {
     }
 }
 
-/// Decodes long streams that repeat one word: lists in which every link continues, and nested counts of one.
+/// Decodes long streams of one repeated word, such as endless lists and nested arrays with one element.
 fn survives_repeated_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
         survives(codec, &word.to_be_bytes().repeat(10_000));

@@ -25,7 +25,7 @@ const FILES: &[(&str, &str)] = &[
 /// The systemd unit, relative to the archive's top directory.
 pub(crate) const UNIT: &str = "lib/systemd/system/nfs3d.service";
 
-/// Returns the name of the archive without extension, which is also the name of the top directory.
+/// Returns the archive's name without its extension, which is also the name of the top directory.
 pub(crate) fn name(workspace: &Workspace) -> Result<String> {
     Ok(format!("rpcrdma-{}-{}-linux-musl", workspace.version()?, env::consts::ARCH))
 }
@@ -82,7 +82,7 @@ fn compile(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target.join(triple).join("dist"))
 }
 
-/// Returns flags of rustc that keep this machine's paths out of the programs.
+/// Returns rustc flags that keep this machine's paths out of the programs.
 fn flags(workspace: &Workspace) -> Result<String> {
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(env::home_dir()?.join(".cargo"))).context("no home directory")?;

@@ -287,7 +287,7 @@ fn serve_and_use(root: &Path, bin: &str) -> Result<()> {
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
     let url = line.split_whitespace().find(|word| word.starts_with("rdma://"));
-    let url = url.with_context(|| format!("nfs3d does not print its address: {line:?}"))?;
+    let url = url.with_context(|| format!("nfs3d did not print its address: {line:?}"))?;
 
     let client = |arguments: &[&str]| run::output(inside(root, &format!("{bin}/nfs3")).args(arguments));
     let file = format!("{url}file");

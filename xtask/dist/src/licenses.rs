@@ -11,7 +11,7 @@ use crate::pages::SHIPPED;
 use crate::run;
 use crate::workspace::{Workspace, triple};
 
-/// Returns a list of the linked crates of third parties with their licenses, and each license text once.
+/// Returns a list of the linked third-party crates with their licenses, followed by each license text once.
 pub(crate) fn third_party(workspace: &Workspace) -> Result<String> {
     let linked = linked(workspace)?;
     let mut list = String::new();

@@ -54,7 +54,7 @@ impl Workspace {
         Ok(self.packages()?.filter(publishable).collect())
     }
 
-    /// Returns the version of this package. A release requires the same version of all published packages.
+    /// Returns the version of this package. A release requires the same version for all published packages.
     pub(crate) fn version(&self) -> Result<String> {
         let own = self.packages()?.find(|package| package.name() == env!("CARGO_PKG_NAME"));
         Ok(own.context("cargo metadata does not list this package")?.version().to_owned())

@@ -120,7 +120,7 @@ impl Function {
         })
     }
 
-    /// Returns true if the function has `#[test]`, or another crate's attribute of that name.
+    /// Returns true if the function has `#[test]`, or an attribute such as `#[tokio::test]`.
     fn is_test(&self) -> bool {
         self.attributes.iter().any(|attribute| path(attribute).last().is_some_and(|word| word == "test"))
     }

@@ -52,7 +52,7 @@ pub enum Level {
     /// MAY or OPTIONAL.
     #[serde(rename = "MAY")]
     May,
-    /// A statement without a keyword of RFC 2119.
+    /// A statement without an RFC 2119 keyword.
     #[serde(rename = "rule")]
     Plain,
 }
@@ -73,7 +73,7 @@ pub enum Status {
 }
 
 impl Level {
-    /// Returns the keyword of RFC 2119, or `rule` for a statement without a keyword.
+    /// Returns the RFC 2119 keyword, or `rule` for a statement without a keyword.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::rules::{Entry, Status};
 use super::{Claim, Trace};
 
-/// The statuses, the best first.
+/// The statuses, best first.
 const STATUSES: [Status; 4] = [Status::Met, Status::Excepted, Status::NotApplicable, Status::Missing];
 
 pub(super) fn line(entry: &Entry) -> String {

@@ -21,7 +21,7 @@ use crate::report::Report;
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let name = url.file_name().context("the URL does not name a file; with -r, give a local directory")?;
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
-        bail!("the URL ends in `.`, `..` or a name with a slash: name a file or a directory");
+        bail!("the URL ends in `.`, `..` or a name with a slash; specify a file or directory by name");
     }
     let name = Path::new(OsStr::from_bytes(name));
     Ok(match to {
@@ -66,8 +66,7 @@ pub(crate) async fn fetch(
     if std::fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
         bail!("{}: is not a regular file; use nfs3 cat to write to it", shown());
     }
-    // `Part::open` computes the digest of the partial file. This work on the current thread would delay other
-    // copies.
+    // `Part::open` computes the digest of the partial file. On this thread, that would delay other copies.
     let (target, version) = (to.to_owned(), file.clone());
     let opened = tokio::task::spawn_blocking(move || Part::open(&target, &version, resume));
     let mut part = opened.await?.with_context(shown)?;

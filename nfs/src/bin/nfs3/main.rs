@@ -129,7 +129,7 @@ async fn mv(from: &Url, to: &Url) -> anyhow::Result<()> {
     let to = match remote.find(&to.path).await {
         Ok(there) if there.is_directory() => (there, name.clone()),
         Err(error) if !error.is_missing() => return Err(error.into()),
-        // A final slash after the new name of a directory is allowed.
+        // A trailing slash after a directory's new name is allowed.
         _ if to.path.ends_with(b"/") && remote.find(&from.path).await?.is_directory() => {
             parent(&remote, to).await?
         }

@@ -4,8 +4,8 @@
 //! length and digest of the data. Data beyond that length is fetched again. If the disk has lost data, the
 //! digest differs and all data is fetched again.
 //!
-//! The lock of the data file covers both files. Each file must be a regular file of this user. Symbolic links
-//! are not followed.
+//! The lock on the data file protects both files. Each must be a regular file that this user owns. Symbolic
+//! links are not followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -30,8 +30,9 @@ const STEP: u64 = 64 << 20;
 /// Maximum length of the state, in bytes.
 const STATE_MAX: u64 = 1 << 10;
 
-/// The umask. umask(2) reads the umask only by changing it. `main` therefore reads it before other threads
-/// start: a file that another thread creates meanwhile could get the wrong mode.
+/// The process's umask. Reading the umask with umask(2) changes it temporarily, so a file that another thread
+/// creates meanwhile could get the wrong mode. `main` therefore initializes this value before other threads
+/// start.
 pub(crate) static UMASK: LazyLock<u32> = LazyLock::new(|| {
     let withheld = umask(Mode::RWXG | Mode::RWXO);
     umask(withheld);
@@ -71,7 +72,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(OsStr::from_bytes(&with_suffix(name, suffix)))
 }
 
-/// Returns a name with a suffix. In a name that would be too long, a digest of the name replaces the end.
+/// Appends a suffix to a name. If the result would be too long, a digest of the name replaces the name's end.
 fn with_suffix(name: &[u8], suffix: &str) -> Vec<u8> {
     if name.len() + suffix.len() <= NAME_MAX {
         return [name, suffix.as_bytes()].concat();
@@ -184,7 +185,7 @@ impl Part {
     ///
     /// # Errors
     /// Fails if another process is fetching the file, if the data file or the state file is not a regular
-    /// file of this user, or if a file operation fails.
+    /// file that this user owns, or if a file operation fails.
     pub(crate) fn open(target: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
         let mut part = Part::locked(target, version(remote))?;
         if !(resume && part.try_resume()?) {

@@ -59,7 +59,7 @@ fn human_size(of: &Fattr3) -> String {
     }
 }
 
-/// The modification time is in seconds since the start of 1970, UTC.
+/// Returns a file as a JSON object. `modified` is in seconds since the start of 1970, UTC.
 pub(crate) fn object((name, of, target): &Row) -> Value {
     let kind = match of.r#type {
         Ftype3::Nf3reg => "file",

@@ -1,4 +1,4 @@
-//! Copies directory trees. Symbolic links in a tree are copied and not followed.
+//! Copies directory trees. Symbolic links in a tree are copied, not followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File, Metadata};
@@ -26,7 +26,7 @@ use crate::{parent, part, show};
 struct Level {
     at: PathBuf,
     /// Names and targets of the links. The links are created after all files below the directory. Otherwise a
-    /// hostile server could redirect a file through a link with the name of a directory.
+    /// hostile server could redirect files by sending a link and a directory with the same name.
     links: Vec<(PathBuf, Bytes)>,
 }
 

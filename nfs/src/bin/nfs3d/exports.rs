@@ -29,8 +29,8 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 
-/// Reuses a directory of `before`, with its open files, if the options for opening are the same. The path
-/// must still refer to the same directory, or be inaccessible.
+/// Opens the exported directories. Reuses a directory of `before`, with its open files, if the options for
+/// opening are the same. The path must still refer to the same directory, or be inaccessible.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,

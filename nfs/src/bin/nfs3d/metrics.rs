@@ -17,8 +17,8 @@ use tokio::time::timeout;
 /// The upper bounds of the buckets of every histogram, in seconds.
 const BUCKETS: [f64; 14] =
     [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1.0, 10.0];
-/// Maximum number of concurrent requests. A further request aborts the oldest request: requests of honest
-/// clients complete quickly.
+/// Maximum number of concurrent requests. A further request aborts the oldest request, because requests of
+/// honest clients complete quickly.
 const REQUESTS_MAX: usize = 16;
 /// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
@@ -98,8 +98,8 @@ impl Registry {
     }
 }
 
-/// `bound` is the bound of a bucket. Label values are names and numbers that this program defines, and need
-/// no escaping.
+/// `bound` is the upper bound of a bucket. Label values are names and numbers that this program defines, so
+/// they need no escaping.
 fn labels(of: &Key, bound: Option<&str>) -> String {
     let labels =
         of.labels().map(|label| (label.key(), label.value())).chain(bound.map(|bound| ("le", bound)));
@@ -133,7 +133,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Binds the address, and starts to record the metrics of the process.
+    /// Binds the address, and starts recording the metrics of the process.
     pub(crate) async fn bind(address: &str) -> anyhow::Result<Self> {
         let registry = Registry::default();
         let bound = TcpListener::bind(address).await;

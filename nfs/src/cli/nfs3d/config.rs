@@ -104,7 +104,7 @@ impl Nfs3dConfig {
         match (&server.export.dir, exports.is_empty()) {
             (Some(_), true) => exports.push(server.export.clone()),
             (Some(_), false) => {
-                bail!("the directory is given both as DIR or `dir` and in [[export]] tables: remove one")
+                bail!("a directory is given both in [[export]] tables and outside (DIR or `dir`): remove one")
             }
             (None, true) => {
                 bail!("no directory to serve: give DIR, or [[export]] tables in the file of --config")

@@ -49,8 +49,8 @@ impl From<rustix::io::Errno> for NfsError {
             Errno::DQUOT => NfsError::DQuot,
             Errno::STALE => NfsError::Stale,
             Errno::NOTSUP => NfsError::NotSupp,
-            // Temporary conditions: no descriptors or memory, or a file in use. A program may run for long, so
-            // TXTBSY is not temporary.
+            // Temporary conditions: no descriptors or memory, or a file in use. TXTBSY is missing: a
+            // program can run for long.
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::BUSY => NfsError::JukeBox,
             _ => NfsError::Io,
         }

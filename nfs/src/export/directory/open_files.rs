@@ -19,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use super::stat::{Key, Stat};
 use crate::export::NfsCaller;
 
-/// Idle time before a descriptor is closed. Until then, processes of this machine cannot execute a file that
+/// Idle time before a descriptor is closed. Until then, processes on this machine cannot execute a file that
 /// is open for writing (ETXTBSY).
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors per export.

@@ -436,9 +436,9 @@ impl DirectoryExport {
         Ok(if plus { self.record(&dir.stat, name, stat).ok() } else { None })
     }
 
-    /// Sets the attributes of a new file and records its name. Also returns the file if any attribute was set.
-    /// If this fails, or if the file was not located, removes the file: otherwise, a second attempt of the
-    /// client would find the file of the first.
+    /// Sets the attributes of a new file and records its name. Also returns the file if any attribute was
+    /// set. If this fails, or if the file was not located, removes the file: otherwise, a second attempt of
+    /// the client would find the file of the first.
     fn made(
         &self,
         dir: &Located,
@@ -454,8 +454,8 @@ impl DirectoryExport {
         };
         let found = made.inspect_err(|_| {
             let Ok(there) = Stat::of_name(&dir.file, name) else { return };
-            // Another process may have replaced the file. A file that was not located cannot be recognized, so
-            // a file with data stays.
+            // Another process may have replaced the file. A file that was not located cannot be recognized,
+            // so a file with data stays.
             let is_new = match &located {
                 Ok(located) => located.stat.key == there.key,
                 Err(_) => !there.is(FileKind::Regular) || there.attributes.size == 0,
@@ -694,7 +694,8 @@ mod tests {
         assert!(!dir.path().join("file").exists());
     }
 
-    /// While an fsync of a directory or file runs, a change waits for the next one (RFC 1813 section 4.7).
+    /// While an fsync of a directory or file runs, a change to it waits for the next fsync (RFC 1813 section
+    /// 4.7).
     #[test]
     fn changes_of_names_and_attributes_end_after_an_fsync() {
         let dir = tempfile::tempdir().unwrap();
@@ -729,7 +730,7 @@ mod tests {
             let slow = [&set, &root].map(|file| slow_fsync(scope, &export, file));
             let (senders, syncing): (Vec<_>, Vec<_>) = slow.into_iter().unzip();
             let changing = changes.map(|change| scope.spawn(change));
-            // All changes have time to end if they do not wait.
+            // Long enough for the changes to end if they do not wait.
             std::thread::sleep(Duration::from_millis(200));
             let early: Vec<_> = changing.iter().map(|changing| changing.is_finished()).collect();
             drop(senders);

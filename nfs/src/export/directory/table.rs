@@ -63,7 +63,7 @@ impl Table {
         self.lock().places.len()
     }
 
-    /// A directory has only one name.
+    /// Records a name of a file. A directory has only one name, so a new name replaces the old name.
     pub(super) fn record(&self, key: Key, is_directory: bool, parent: Key, name: &[u8]) {
         let mut table = self.lock();
         // Most files have one name.

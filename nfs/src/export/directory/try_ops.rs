@@ -109,8 +109,8 @@ impl TryExport for DirectoryExport {
         }
         let end = offset.checked_add(data.len() as u64);
         end.filter(|end| i64::try_from(*end).is_ok())?;
-        // A short wait is worthwhile: without it, all writes would move to the blocking pool once a write
-        // there holds the lock.
+        // Waits briefly: otherwise, once one write runs on the blocking pool and holds the lock, all later
+        // writes would move to the pool.
         let _held = self.locks.try_one(self.identity(file).ok()?.0)?;
         let located = self.try_locate(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let before = Before::from(&located.stat.attributes);
@@ -166,7 +166,7 @@ impl DirectoryExport {
     }
 }
 
-/// Opens a path without following links, if all its components are in memory. Opens a link itself and not its
+/// Opens a path without following links, if all its components are in memory. Opens a link itself, not its
 /// target. Does not enter other mounts: a remote file system may not respond.
 fn at_path(dir: impl AsFd, path: &Path) -> Option<Located> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -27,7 +27,7 @@ pub(super) struct Outbound {
     responses: VecDeque<Outgoing>,
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
-    /// True if the message that was started last is a Read Response. The front of `work` is then next, unless
+    /// True if the last started message is a Read Response. The front of `work` is then next, unless
     /// `work` is empty or starts with a Read that must wait.
     after_response: bool,
     pub(super) send_msn: u32,
@@ -118,7 +118,7 @@ impl Outbound {
         });
     }
 
-    /// Returns the number of Read Responses that are not sent completely.
+    /// Returns the number of unfinished Read Responses.
     pub(super) fn responses(&self) -> usize {
         let current = self.current.as_ref().is_some_and(|message| message.opcode == Opcode::ReadResponse);
         self.responses.len().saturating_add(usize::from(current))
@@ -320,7 +320,7 @@ fn control_message(opcode: Opcode, target: Target, octets: Vec<u8>) -> Outgoing 
     Outgoing { opcode, target, remaining: data.len(), piece: data, others, sent: 0, on_sent: None }
 }
 
-/// Writes an FPDU. Copies headers, short payload and payload with markers, and shares other payload.
+/// Writes an FPDU. Copies headers, and payload that is short or contains markers. Shares other payload.
 struct FpduWriter<'a> {
     arena: &'a mut BytesMut,
     /// Start of the octets in `arena` that the CRC does not cover yet.

@@ -29,7 +29,7 @@ struct Region {
     freed: usize,
     /// The index of the first octet that [`Regions::place`] has not confirmed yet, if any.
     unchecked: Option<usize>,
-    /// The number of Read Responses that are not sent completely.
+    /// The number of unfinished Read Responses.
     responses: u32,
     /// The token of the invalidation that waits for the last Read Response, if any.
     fence: Option<Token>,
@@ -49,7 +49,7 @@ impl Region {
 pub(super) enum Refusal {
     /// The handle is unknown or fenced.
     Unknown,
-    /// The peer may not write a source or read a sink.
+    /// The peer tried to write a source or to read a sink.
     Rights,
     Bounds,
     /// The end of the range overflows 64 bits.
@@ -89,10 +89,9 @@ impl Regions {
         Ok(Segment { handle, length, offset: base })
     }
 
-    /// Fences a region and returns the completion with its memory. Returns `None` if a Read Response is not
-    /// sent completely: [`response_sent`](Self::response_sent) or
-    /// [`responses_dropped`](Self::responses_dropped) then returns the completion. For an unknown handle or a
-    /// second invalidation, the memory is empty.
+    /// Fences a region and returns the completion with its memory. Returns `None` if a Read Response is
+    /// unfinished: [`response_sent`](Self::response_sent) or [`responses_dropped`](Self::responses_dropped)
+    /// then returns the completion. For an unknown handle or a second invalidation, the memory is empty.
     pub(super) fn invalidate(&mut self, token: Token, handle: u32) -> Option<Completion> {
         let empty = Memory::Source(Bytes::new());
         let Some(region) = self.by_handle.get_mut(&handle).filter(|region| region.fence.is_none()) else {
@@ -260,7 +259,7 @@ impl PendingRead {
         self.sink_offset.checked_add(so_far) == Some(offset)
     }
 
-    /// Returns the received part of the region, with capacity for the rest.
+    /// Returns the received part of the region, with capacity for the whole region.
     pub(super) fn room(&mut self) -> &mut BytesMut {
         if self.data.capacity() == 0 {
             // The size comes from the submitted Read, so a response cannot enlarge the allocation.
@@ -272,7 +271,7 @@ impl PendingRead {
         &mut self.data
     }
 
-    /// Returns the end of the data if the next `size` octets of the response belong there.
+    /// Returns the end of the data if `size` octets at `offset` are the next octets of the response.
     pub(super) fn begin_placement(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
         let at = self.received();
         let end = u32::try_from(at.checked_add(size)?).ok()?;

@@ -20,7 +20,7 @@ use crate::wire::iwarp::{Code, ReadRequest, Terminate};
 /// The number of counters of [`Stream::peer_progress`].
 pub const PROGRESS_COUNTERS: usize = 4;
 
-/// The local end of an iWARP stream, from the first octet after the MPA frames to the last.
+/// An iWARP stream, from the first octet after the MPA frames to the last octet.
 ///
 /// 1. [`Stream::submit`] accepts work.
 /// 2. [`Stream::poll_transmit`] returns octets to send; [`Stream::receive`] processes received octets.
@@ -125,7 +125,7 @@ impl Stream {
         }
     }
 
-    /// Processes received octets of the TCP stream, split at any position.
+    /// Processes received octets of the TCP stream, which may be split at any position.
     pub fn receive(&mut self, octets: &[u8]) {
         if self.is_open()
             && self.config.role == Role::Initiator

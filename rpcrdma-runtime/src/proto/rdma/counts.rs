@@ -10,7 +10,7 @@ counts! {
         pub calls: "calls",
         /// Inline calls without Read chunks.
         pub inline_calls: "inline calls",
-        /// Calls with items in Read chunks and the rest inline.
+        /// Calls with items in Read chunks and an inline stream.
         pub chunked_calls: "calls with Read chunks",
         /// Calls with their stream in a Position-Zero Read chunk.
         pub long_calls: "long calls",

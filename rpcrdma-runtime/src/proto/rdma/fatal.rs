@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(calls.expiry(&'a', &taken), None);
     }
 
-    /// Connection A refuses call 7, while connection B ends with calls 7 and 9.
+    /// One connection rejects call 7, while another connection ends with calls 7 and 9 as suspects.
     #[test]
     fn a_certain_call_stays_certain_if_other_connections_end() {
         let mut calls = FatalCalls::new();

@@ -16,7 +16,7 @@ pub struct PeerLimits {
 
 impl PeerLimits {
     /// Returns the maximum size of messages to the peer, in bytes. The announced size is limited by the
-    /// negotiated threshold if that threshold exceeds the default, else by `own`, the local maximum.
+    /// negotiated threshold if that threshold exceeds the default, otherwise by `own`, the local maximum.
     pub(super) fn threshold(self, agreed: u32, own: u32) -> u32 {
         self.inline.min(if agreed > DEFAULT_INLINE { agreed } else { own })
     }
@@ -60,7 +60,7 @@ impl Link {
     /// Stores the limits that the caller announces, with an inline size of at most 262,144 bytes. They apply
     /// to later replies on this connection until the caller announces new limits.
     pub fn announce(&self, caller: PeerLimits) {
-        // Differs from `u64::MAX`, which means that nothing was announced.
+        // This value is never `u64::MAX`, which means that nothing was announced.
         let both = u64::from(caller.inline.min(MAX_INLINE)) << 32 | u64::from(caller.reads);
         self.0.announced.store(both, Ordering::Relaxed);
     }

@@ -56,9 +56,9 @@ const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
 
 impl ReplyResources {
     /// Returns the memory that a call must offer so that the largest reply can be returned with this reply
-    /// threshold. The result is empty if the reply always fits inline. Otherwise it has Write chunks for the
-    /// eligible items, and a Reply chunk if the rest may not fit (RFC 8166 sections 4.3.2 and 4.3.3). Assumes
-    /// one segment per chunk.
+    /// threshold. The result is empty if the reply always fits inline. Otherwise, it has Write chunks for the
+    /// eligible items, and a Reply chunk if the stream may not fit inline (RFC 8166 sections 4.3.2 and
+    /// 4.3.3). Assumes one segment per chunk.
     ///
     /// # Errors
     /// Returns [`OfferError`] if the reply has no upper bound, or a bound above the maximum size of a chunk.

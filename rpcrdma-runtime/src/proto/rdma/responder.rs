@@ -258,7 +258,7 @@ impl Responder {
         self.calls.get(key).is_some_and(|call| call.fetch.is_some())
     }
 
-    /// Returns true if any call has no answer yet.
+    /// Returns true if any call is unanswered.
     #[must_use]
     pub fn has_calls(&self) -> bool {
         self.calls.len() > 0
@@ -431,7 +431,7 @@ impl Responder {
         reading.chain(self.recent.iter().rev().take(awaited).filter_map(|xid| *xid)).collect()
     }
 
-    /// Returns the maximum grant. The requester may not have seen a lower grant yet.
+    /// Returns the maximum grant, which the requester may use until it receives a lower grant.
     fn max_grant(&self) -> u32 {
         self.config.credits.max(1)
     }

@@ -8,7 +8,7 @@ use crate::wire::rdma::{Segment, WriteChunk};
 use crate::xdr::PlacedItem;
 
 /// Checks a returned chunk. The responder must fill segments in order, without gaps, and may change only
-/// lengths (RFC 8166 section 3.4.6). Omitted unused segments are tolerated.
+/// lengths (RFC 8166 section 3.4.6). The responder may omit unused segments.
 pub(super) fn check<'a>(
     returned: &WriteChunk,
     mut offered: impl Iterator<Item = &'a Segment>,

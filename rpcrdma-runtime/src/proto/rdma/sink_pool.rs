@@ -22,7 +22,7 @@ impl SinkPool {
             // Chooses an unshared buffer of at most twice the required size.
             if (len..=len.saturating_mul(2)).contains(size) && share.try_reclaim(len) {
                 let mut sink = share.split_off(0);
-                // Limits the capacity of the sink. The next `try_reclaim` also reclaims the rest.
+                // Limits the capacity of the sink. The next `try_reclaim` also reclaims the dropped part.
                 drop(sink.split_off(len));
                 if let Some(used) = self.buffers.remove(at) {
                     self.buffers.push_front(used);

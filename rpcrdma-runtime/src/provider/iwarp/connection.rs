@@ -20,13 +20,13 @@ use crate::proto::iwarp::{Agreed, Role, Stream};
 use crate::proto::work::{Action, CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
 
-/// Octets of output to prepare at once.
+/// Size to which the output queue is filled, in octets.
 const OUTPUT: usize = 256 << 10;
 /// Octets to write to TCP before input is processed.
 const TURN: usize = 1 << 20;
 /// Maximum number of buffers per vectored write.
 const PIECES: usize = 64;
-/// Octets to read from TCP at once, except into a placement buffer. The size exceeds the longest FPDU.
+/// Octets per read from TCP, except into a placement buffer. The size exceeds the longest FPDU.
 const INPUT: usize = 72 << 10;
 /// Octets to write before FPDUs adapt again to the size of TCP's segments, which grow with the peer's window.
 const RESIZE: u64 = 256 << 10;

@@ -116,7 +116,7 @@ impl Incoming {
         self.peer
     }
 
-    /// Reads the MPA request. Closes the connection without a reply if the input is not an MPA request.
+    /// Reads the MPA request. If the input is not a valid MPA request, closes the connection without a reply.
     /// Rejects an MPA request with incompatible parameters.
     ///
     /// # Errors

@@ -141,8 +141,8 @@ impl BackwardClient {
         Bidirectional(self)
     }
 
-    /// Makes one call of a program that is [`BackwardOnly`]. A call does not compile if the messages of the
-    /// procedure have eligible items, because nothing is placed directly in this direction.
+    /// Calls a procedure of a program that is [`BackwardOnly`]. A call does not compile if the procedure's
+    /// messages have eligible items, because nothing is placed directly in this direction.
     ///
     /// # Errors
     /// [`CallError`].

@@ -83,12 +83,12 @@ impl<B: Backward> Calling<B> {
         result
     }
 
-    /// Returns the default if no caller has used the engine.
+    /// Like [`Calling::with`], but does nothing and returns the default until a caller has used the engine.
     pub(in crate::shell) fn with_used<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         if self.is_used() { self.with(change) } else { R::default() }
     }
 
-    /// Waits until a caller has changed the state, which may give the engine work.
+    /// Waits until a caller has changed the state. The engine may then have work.
     pub(in crate::shell) async fn changed(&self) {
         poll_fn(|cx| {
             let mut state = self.0.lock();

@@ -472,7 +472,7 @@ async fn a_connection_with_an_unsent_reply_is_active() {
     let serving = serving(&MemoryBudget::default(), files());
     let connection = UnreadConnection::from(1);
     connection.serve(&serving, Some(slot.clone()));
-    // The memory of a long reply counts with its call, and not with the connection.
+    // The memory of a long reply counts toward its call, not toward the connection.
     for (xid, procedure, write) in [(1, 0, 0), (2, 1, LONG)] {
         connection.call(xid, procedure, 0, write);
         settle().await;

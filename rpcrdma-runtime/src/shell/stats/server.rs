@@ -35,7 +35,7 @@ counts! {
     }
 }
 
-/// The counts of a server since it was bound.
+/// The counts of a server since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerSnapshot {

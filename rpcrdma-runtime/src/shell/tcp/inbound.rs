@@ -156,8 +156,9 @@ impl TcpInbound {
 
     /// Returns the number of bytes of memory for which the next record must wait, if any. Small records wait
     /// only if the owner has used up its share. While backward calls are outstanding, the record may be a
-    /// reply, or replies may arrive behind the record. Small records then do not wait, and long records wait
-    /// only if the connection would hold too many octets without reserved memory.
+    /// reply, or replies may arrive behind the record. Small records then do not wait. Long records, which
+    /// include all records in several fragments, wait only if the connection would hold too many octets
+    /// without reserved memory.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
         if self.arriving.is_some() {
             return Ok(None);

@@ -10,8 +10,8 @@ use crate::provider::iwarp::Keepalive;
 /// The options of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// The maximum length of a received record, in octets. The default is 8 MiB + 64 KiB: the data of one
-    /// call over RDMA and its headers. A server raises the default to accept the longest calls of its
+    /// The maximum length of a received record, in octets. The default is 8 MiB for the data of one call, as
+    /// over RDMA, plus 64 KiB for headers. A server raises the default to accept the longest calls of its
     /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), up to half of its memory
     /// budget. A client raises the default to the reply bounds of its calls, and to the longest calls (at
     /// most 24 MiB) of its backward programs. A server does not raise the default for replies to its backward
@@ -21,8 +21,9 @@ pub struct TcpOptions {
     /// server stops reading from a connection with this many unanswered calls. Exception: while a server has
     /// outstanding backward calls, their replies may arrive behind further calls. The server then reads and
     /// queues further calls, up to [`max_record`](Self::max_record) octets. Calls longer than 16 KiB do not
-    /// wait for memory meanwhile, unless a connection would hold more than `max_record` octets of such calls.
-    /// They count toward the memory budget once they have arrived.
+    /// wait for memory meanwhile, unless the connection would hold more than `max_record` octets of such
+    /// calls. They count toward the memory budget once they have arrived. While a record in several fragments
+    /// arrives, it counts as `max_record` octets. A long reply waits like a long call.
     pub max_concurrent_calls: usize,
     /// Maximum number of concurrent backward calls on one connection (default 16). A server queues further
     /// calls. A client queues further calls that it receives, up to [`max_record`](Self::max_record) octets,
@@ -32,7 +33,7 @@ pub struct TcpOptions {
     pub connect_timeout: Duration,
     /// How long a peer may stall in the middle of a record, or accept no output (default 30 s). A client also
     /// applies this timeout to a silent server: if a call times out after that much silence, the client
-    /// reconnects for the other calls.
+    /// reconnects, and its other calls continue on the new connection.
     pub stall_timeout: Duration,
     /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second
     /// (default 64 KiB). The rate is averaged over at least 10 s. A server closes the connection of a slower
@@ -134,7 +135,7 @@ pub struct TcpServerOptions {
     ///
     /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
     ///    idle longest.
-    /// 2. If another address or prefix has at least two connections more than that of the new connection, the
+    /// 2. If another address or prefix has at least two more connections than that of the new connection, the
     ///    server closes the least recently active connection of the address or prefix with the most
     ///    connections.
     /// 3. If any address or prefix has at least two connections, the server closes the new connection.

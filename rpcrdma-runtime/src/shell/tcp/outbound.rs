@@ -165,7 +165,7 @@ impl Outbound for TcpOutbound {
     }
 
     /// A call without a reply, such as a repeated RPCSEC_GSS call (RFC 2203 section 5.3.3.1), frees its slot
-    /// at once.
+    /// immediately.
     fn reply(&mut self, Ended { key: (slot, call_inline), span, reply, .. }: Ended<Self::Key>, _: &Warnings) {
         let Some(reply) = reply else { return };
         let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };

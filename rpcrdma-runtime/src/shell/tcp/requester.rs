@@ -31,7 +31,7 @@ pub(super) struct TcpRequester {
     /// Time at which the server last sent anything, or at which the connection was made. Backward calls do
     /// not use this time.
     last_received: Instant,
-    /// The earliest time at which a call was sent that has timed out since `last_received`.
+    /// The send time of the earliest call that has timed out since `last_received`.
     unanswered_since: Option<Instant>,
     /// Calls that were abandoned at least `max_silence` after they were sent, while the server sent nothing.
     /// Input clears the set. The set also contains the timed-out call that ends the connection.
@@ -186,8 +186,8 @@ impl SessionRequester for TcpRequester {
     }
 
     /// Returns true if the server has been silent for at least `max_silence` since the call, or an earlier
-    /// call that timed out, was sent. The server is then presumed dead; TCP alone would detect this much
-    /// later.
+    /// call that timed out, was sent. The server is then presumed dead; TCP alone would detect the failure
+    /// much later.
     fn holds(&self, call: CallId) -> bool {
         self.silent.contains(&call)
     }

@@ -339,7 +339,7 @@ mod tests {
     async fn a_peer_that_sends_too_slowly_is_noticed() {
         let error = "a record arrives too slowly (TcpOptions::min_rate)".to_owned();
         assert_eq!(send_slowly(1000).await, (1, Some(error)));
-        // 760 KiB per 11 s exceed the minimum rate of 64 KiB/s.
+        // 760 KiB per 11 s exceeds the minimum rate of 64 KiB/s.
         assert_eq!(send_slowly(760 << 10).await, (8, None));
     }
 

@@ -39,7 +39,7 @@ pub const AUTH_SYS_GROUPS_MAX: u32 = 16;
 ///    AUTH_NONE  = 0,   /* no identity is given */
 ///    AUTH_SYS   = 1,   /* unverified user and group IDs */
 ///    AUTH_SHORT = 2,   /* a server's shorthand for AUTH_SYS */
-///    AUTH_DH    = 3,   /* Diffie-Hellman; out of use */
+///    AUTH_DH    = 3,   /* Diffie-Hellman; obsolete */
 ///    RPCSEC_GSS = 6    /* GSS-API security, RFC 2203 */
 /// };
 /// ```
@@ -64,7 +64,7 @@ pub enum AuthFlavor {
     /// `AUTH_SHORT = 2`
     #[doc(alias = "AUTH_SHORT")]
     AuthShort = 2,
-    /// Diffie-Hellman; out of use
+    /// Diffie-Hellman; obsolete
     ///
     /// `AUTH_DH = 3`
     #[doc(alias = "AUTH_DH")]

@@ -59,8 +59,8 @@ impl Markers {
         Some([0, 0, high, low])
     }
 
-    /// Splits octets to send at the position of the next marker. Call this only after [`Markers::due`]
-    /// returned `None`.
+    /// Splits octets at the position of the next marker, and advances past the first part. Call this method
+    /// only if no marker is due at the current position.
     pub fn split<'a>(&mut self, octets: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let (piece, rest) = octets.split_at_checked(self.gap()).unwrap_or((octets, &[]));
         self.pass(piece.len());
@@ -72,7 +72,7 @@ impl Markers {
         self.pass(octets);
     }
 
-    /// Removes the markers of a complete FPDU and appends the rest to `plain`. The size of `fpdu` must be the
+    /// Appends a complete FPDU to `plain` without its markers. The size of `fpdu` must be the
     /// size that [`Markers::fpdu_len`] returned.
     ///
     /// # Errors

@@ -122,7 +122,7 @@ impl ReadRequest {
         rest.is_empty().then_some(request)
     }
 
-    /// Passes the octets to `put`, in pieces.
+    /// Passes the encoded request to `put` in pieces.
     pub fn encode(&self, mut put: impl FnMut(&[u8])) {
         put(&self.sink_stag.to_be_bytes());
         put(&self.sink_offset.to_be_bytes());

@@ -138,7 +138,7 @@ pub struct Terminate {
     pub code: Code,
     /// The length and the DDP header of the segment that caused the error, if any.
     pub segment: Option<(u16, Vec<u8>)>,
-    /// The Read Request that caused the error, if any.
+    /// The Read Request that caused the error, if any. Ignored if `segment` is `None`.
     pub read_request: Option<Vec<u8>>,
 }
 

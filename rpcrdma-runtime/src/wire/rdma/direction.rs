@@ -43,8 +43,8 @@ pub fn direction(message: &[u8]) -> Option<Direction> {
     }
 }
 
-/// Returns true if the Read list has a segment at position zero, and `None` if the lists are invalid. Each
-/// iteration consumes bytes of the message, so the loops end.
+/// Skips the chunk lists. Returns true if the Read list has a segment at position zero, and `None` if a list
+/// is invalid. Each iteration consumes bytes of the message, so the loops end.
 fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     let mut position_zero = false;
     while follows(reader)? {

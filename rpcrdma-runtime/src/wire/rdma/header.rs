@@ -20,7 +20,7 @@ const FIXED: usize = 16;
 /// A validated header of version 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The XID of the call, or of the reply.
+    /// The XID of the call or reply.
     pub xid: u32,
     /// The credits that the sender requests in a call or grants in a reply.
     pub credits: u32,
@@ -201,10 +201,10 @@ const ERROR: u32 = xdr::RdmaProc::Error as u32;
 /// Returns the [`Refusal`] that RFC 8166 section 4.5 or a limit requires.
 pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), Refusal> {
     if message.len() < SHORTEST {
-        return Err(Refusal::Discard("shorter than any header"));
+        return Err(Refusal::Discard("shorter than any call header"));
     }
     let Some(Fixed { xid, version, kind }) = fixed(message) else {
-        return Err(Refusal::Discard("shorter than any header"));
+        return Err(Refusal::Discard("shorter than any call header"));
     };
     let chunk = |why: String| Refusal::Chunk { xid, why };
     match kind {
@@ -247,7 +247,7 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
         return Err(ReplyRefusal::Discard("an obsolete header type"));
     }
     if kind != ERROR && message.len() < SHORTEST {
-        return Err(ReplyRefusal::Discard("shorter than any header"));
+        return Err(ReplyRefusal::Discard("shorter than any RDMA_MSG or RDMA_NOMSG header"));
     }
     let (header, payload) = decode(message).map_err(|error| fail(error.to_string()))?;
     if let Body::Msg(lists) | Body::NoMsg(lists) = &header.body {

@@ -73,7 +73,7 @@ pub struct AuthSys {
     pub uid: u32,
     /// Effective group id.
     pub gid: u32,
-    /// Additional groups, at most 16.
+    /// Supplementary groups, at most 16.
     pub gids: Vec<u32>,
 }
 
@@ -117,7 +117,7 @@ pub enum AuthStat {
     GssCredentialProblem,
     /// RPCSEC_GSS_CTXPROBLEM: the context has expired or is unusable. The client must create a new context.
     GssContextProblem,
-    /// Any other value.
+    /// Any other value. A value that RFC 5531 does not define is sent as AUTH_FAILED.
     Other(i32),
 }
 

@@ -45,7 +45,7 @@ pub struct GssCredential {
     /// The protection of the arguments, or `None` for an invalid service number, which is allowed only during
     /// context creation.
     pub service: Option<GssService>,
-    /// The server's handle of the context: at most [`MAX_HANDLE`] bytes, empty with the first token.
+    /// The server's handle for the context: at most [`MAX_HANDLE`] bytes, and empty with the first token.
     pub handle: Bytes,
 }
 

@@ -37,7 +37,7 @@ pub enum RecordError {
 #[derive(Debug)]
 pub struct Records {
     max: usize,
-    /// True from the first mark of a record to its last octet, also between fragments.
+    /// True from the first mark of a record to its last octet, even between fragments.
     is_partial: bool,
     fragment: Option<Fragment>,
     /// The received octets of a record with several fragments.

@@ -150,7 +150,7 @@ impl ReplyHeader {
     }
 }
 
-/// A reply to send, with its status, so that the status need not be parsed from the message.
+/// A reply to send. The status is stored separately, so it need not be parsed from the message.
 #[derive(Clone, Debug)]
 pub struct RpcReply {
     /// The status.

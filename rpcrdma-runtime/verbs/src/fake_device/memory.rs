@@ -9,7 +9,7 @@ use libc::{c_int, c_void};
 
 use super::{Device, allocate, device, free, null};
 
-/// Disjoint ranges for L_Keys, R_Keys and the handles of windows, so that a wrong kind of key is detected.
+/// Disjoint ranges for L_Keys, R_Keys and the handles of windows, so that using the wrong kind is detected.
 const LOCAL: u32 = 0x1000_0000;
 const REMOTE: u32 = 0x2000_0000;
 const WINDOW: u32 = 0x4000_0000;

@@ -23,7 +23,7 @@ pub(super) struct Pair {
     receives: VecDeque<Receive>,
     /// Executed unsignaled work, whose memory the device may still access until the next completion.
     done: VecDeque<Posted>,
-    /// The numbers of the work that occupies the send queue until a completion is polled.
+    /// The numbers of the requests that occupy the send queue until a completion is polled.
     outstanding_sends: VecDeque<u64>,
     outstanding_receives: u32,
 }

@@ -26,7 +26,7 @@ fn closing_one_peer_closes_the_other() {
                 let returned = if local_first { mine.1 } else { theirs.1 };
                 assert!(returned == [octets(500, 1)]);
                 assert_eq!(device.memory(), (0, 0));
-                // `Closed` was the last completion.
+                // `Closed` is the last completion.
                 assert!(poll_once(next(&mut local)).is_pending() && poll_once(next(&mut peer)).is_pending());
             });
         }

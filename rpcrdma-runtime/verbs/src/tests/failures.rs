@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// Keeps references to buffers that the device may never release, so that Miri does not report them as
-/// leaked.
+/// Keeps references to buffers that the provider leaks because they cannot be deregistered, so that Miri does
+/// not report a leak.
 static LEAKABLE: Mutex<Vec<Bytes>> = Mutex::new(Vec::new());
 
 fn leakable(octets: Vec<u8>) -> Bytes {

@@ -6,10 +6,11 @@ use tokio::time::{Instant, interval_at};
 
 use super::*;
 
-/// Octets per second.
+/// The minimum rate, in octets per second.
 const RATE: u64 = 500;
-/// The number of messages that the server sends at once, and the length of each message in octets.
+/// The number of messages that the server sends at once.
 const MESSAGES: u64 = 40;
+/// The length of each message, in octets.
 const MESSAGE: usize = 1000;
 
 /// Sends messages to a client that accepts one message per tick. Returns the number of completed messages,

@@ -168,7 +168,7 @@ fn a_short_read_on_iwarp_does_not_disclose_data_of_another_connection() {
     });
 }
 
-/// After a short RDMA Read, the rest of the buffer has its previous content.
+/// After a short RDMA Read, the unwritten part of the buffer keeps its previous content.
 #[test]
 fn a_connection_on_iwarp_reuses_its_own_buffers() {
     with(Settings { iwarp: true, ..PLAIN }, async |device| {

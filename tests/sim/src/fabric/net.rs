@@ -325,7 +325,8 @@ impl Net {
         end.awake = true;
     }
 
-    /// A failed submission has no completion. On a broken connection, a lost submission may still complete.
+    /// Schedules a completion unless the submission fails. On a broken connection, a lost submission may
+    /// still complete.
     fn complete_unless_lost(&mut self, from: Side, fault: u32, what: &str, completion: Completion) {
         let completes =
             if self.broken { self.rng.chance(1, 2) } else { !self.inject_fault(from, fault, what) };
@@ -334,8 +335,8 @@ impl Net {
         }
     }
 
-    /// Breaks an intact connection with a probability of `chance` / 10,000. `from` then learns of the break
-    /// at once. Returns true if this call broke the connection.
+    /// Breaks an intact connection with a probability of `chance` / 10,000. In that case, `from` learns of
+    /// the break at once. Returns true if this call broke the connection.
     fn inject_fault(&mut self, from: Side, chance: u32, what: &str) -> bool {
         let strikes = !self.broken && self.rng.chance(chance, 10_000);
         if strikes {

@@ -23,7 +23,8 @@ const MAX_EXPRESSION: usize = 100;
 
 impl<'a> Lexer<'a, '_> {
     /// Consumes a `%` line, a preprocessor line or Linux's `pragma`. Returns false for other lines. In an
-    /// inactive branch, consumes only preprocessor lines, and a `%#define` for a header.
+    /// inactive branch, consumes only preprocessor lines and, if `RPC_HDR` would activate the branch, a
+    /// `%#define`.
     pub(super) fn line_of_another_language(&mut self, rest: &'a str, next: char) -> bool {
         match next {
             '#' => self.directive(rest),
@@ -61,7 +62,7 @@ impl<'a> Lexer<'a, '_> {
         Identifier { name: name.to_owned(), span }
     }
 
-    /// Records the name that the line defines, if any.
+    /// Skips a line in an inactive branch, and records the name that the line defines, if any.
     pub(super) fn skip_line(&mut self, rest: &'a str) {
         let length = line_length(rest);
         let line = rest.get(..length).unwrap_or("");
@@ -118,7 +119,7 @@ impl<'a> Lexer<'a, '_> {
     }
 
     /// Processes a `#define`. The name becomes a constant if the value can be computed or is another name.
-    /// Otherwise, and if the name is a keyword, the name may become a macro, and the line is kept for C.
+    /// Otherwise, or if the name is a keyword, the name may become a macro, and the line is kept for C.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };

@@ -136,7 +136,7 @@ fn nspawn(root: &Path) -> Command {
     command
 }
 
-/// Installs and enables the service with a writable and a protected directory. Returns its port.
+/// Installs and enables the service with a writable and a protected directory. Returns the service's port.
 fn install(unpacked: &Unpacked<'_>, root: &Path) -> Result<u16> {
     let units = root.join("etc/systemd/system");
     let enabled = units.join("multi-user.target.wants");
@@ -183,7 +183,7 @@ fn check_confinement(system: u32) -> Result<()> {
     let name = |process: &u32| fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let services = children(system);
     let server = services.iter().find(|process| name(process).trim_end() == "nfs3d");
-    let server = server.context("systemd has no process nfs3d")?;
+    let server = server.context("systemd has no child process nfs3d")?;
     let status = fs::read_to_string(format!("/proc/{server}/status"))?;
     let allowed: u64 = CAPABILITIES.iter().map(|bit| 1 << bit).sum();
     for (name, expected) in [

@@ -217,7 +217,7 @@ impl Stream {
         }
     }
 
-    /// Processes the ULPDU of an FPDU that passed all checks of MPA. The last `placed` octets are at their
+    /// Processes the ULPDU of an FPDU that passed all MPA checks. The last `placed` octets are at their
     /// destination, not in `ulpdu`.
     pub(super) fn take_ulpdu(&mut self, ulpdu: &[u8], placed: usize) {
         if let Err(fault) = self.take_segment(ulpdu, placed) {

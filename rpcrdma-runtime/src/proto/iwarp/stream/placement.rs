@@ -13,8 +13,8 @@ use bytes::{BufMut, BytesMut};
 use super::Stream;
 use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ddp, fpdu};
 
-/// The minimum number of missing payload octets for which an FPDU is received in place. Copying fewer octets
-/// costs less than another system call.
+/// The minimum number of missing payload octets for which an FPDU is received directly at its destination.
+/// Copying fewer octets costs less than another system call.
 const LONG: usize = 8 << 10;
 const HEAD: usize = fpdu::LENGTH_LEN + ddp::TAGGED_LEN;
 /// Maximum size of the pad octets and the CRC.
@@ -82,8 +82,8 @@ impl Stream {
         Some(memory.limit(size.min(room)))
     }
 
-    /// Passes the octets that were appended to the buffer of [`Self::placement_buffer`] to `seen`, then
-    /// processes the octets.
+    /// Processes the octets that the caller appended to the buffer of [`Self::placement_buffer`]. First
+    /// passes these octets to `seen`.
     pub fn commit_placement(&mut self, seen: impl FnOnce(&[u8])) {
         let Some(mut placement) = self.inbound.placement.take() else { return };
         let mut following = Vec::new();
@@ -99,8 +99,8 @@ impl Stream {
         self.receive(&following);
     }
 
-    /// Starts to receive a long FPDU in place, given its first octets. Returns the octets after its header,
-    /// or `None` if the FPDU must be complete before it is placed.
+    /// Starts to receive the payload of a long FPDU at its destination, given the first octets of the FPDU.
+    /// Returns the octets after its header, or `None` if the FPDU must be complete before it is placed.
     pub(super) fn begin_placement<'a>(&mut self, octets: &'a [u8]) -> Option<&'a [u8]> {
         let (head, rest) = octets.split_first_chunk::<HEAD>()?;
         let (length, header) = head.split_first_chunk()?;
@@ -125,7 +125,8 @@ impl Stream {
         Some(rest)
     }
 
-    /// Handles octets of an FPDU that is received in place. Returns the octets after the FPDU.
+    /// Handles octets of an FPDU whose payload is received at its destination. Returns the octets after the
+    /// FPDU.
     pub(super) fn continue_placement<'a>(
         &mut self,
         mut placement: Box<Placement>,

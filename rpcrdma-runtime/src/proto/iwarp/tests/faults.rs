@@ -110,7 +110,7 @@ const CASES: &[Case] = &[
         Contents::HeaderAndRequest,
     ),
     Case(
-        "one Read more than negotiated",
+        "one more Read than negotiated",
         |regions| (1..=3).map(|msn| regions.read(msn, |_| {})).collect(),
         Code::STREAM_CATASTROPHIC,
         Contents::HeaderAndRequest,
@@ -261,7 +261,7 @@ fn invalid_local_work_sends_a_terminate() {
     }
 }
 
-/// An outstanding RDMA Read and later work have no completion of their own.
+/// Neither an outstanding RDMA Read nor later work has a completion.
 ///
 /// Requirement: R544, R550, R664
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 const SIZE: usize = 200_000;
 
 /// Delivers octets as a connection does: directly to their destination if possible. Returns the number of
-/// octets received in place. Each read takes at most as many octets as `limit` returns.
+/// octets delivered directly. Each read takes at most as many octets as `limit` returns.
 fn deliver(stream: &mut Stream, octets: &[u8], mut limit: impl FnMut() -> usize) -> usize {
     let (mut rest, mut direct) = (octets, 0);
     while !rest.is_empty() {

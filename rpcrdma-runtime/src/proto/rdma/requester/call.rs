@@ -129,9 +129,9 @@ impl CallState {
         })
     }
 
-    /// Returns the outcome of a call whose connection ended. Memory that returns with the end of the
-    /// connection cannot be assigned to its region. An earlier reply is therefore lost, unless all regions
-    /// were already returned or no part of the reply is in them.
+    /// Returns the outcome of a call whose connection ended. Memory that the provider returns when the
+    /// connection ends cannot be matched to its region. An earlier reply is therefore lost, unless all
+    /// regions were already returned or no part of the reply is in them.
     pub(super) fn into_outcome_after_close(
         self,
         reason: &CloseReason,

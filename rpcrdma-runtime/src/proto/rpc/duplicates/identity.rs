@@ -149,7 +149,7 @@ impl Prefix {
         let words = self.bytes.split_at(self.filled.next_multiple_of(8).min(CallIdentity::PREFIX)).0;
         words.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
             let word = word.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
-            // Shifts the upper half down between the two multiplications. A product alone never propagates
+            // Shifts the upper half down between the two multiplications. Multiplication never propagates
             // bits down, so the next word could cancel a difference in the highest bits.
             let mixed = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)

@@ -94,7 +94,7 @@ impl Shares {
     }
 
     /// Returns the last use of the reply to evict for a further call of this owner. Returns `None` if the
-    /// owner would then have a larger share than every owner with replies, and has no reply of its own.
+    /// owner would then have a larger share than every owner with replies, and has no cached reply itself.
     pub(super) fn for_call_of(&self, owner: &Owner) -> Option<u64> {
         let own = self.owners.get(owner);
         let wanted = own.map_or(0, Share::entries).saturating_add(1);

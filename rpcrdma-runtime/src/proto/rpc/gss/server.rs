@@ -21,9 +21,10 @@ use crate::wire::rpc::{MAX_SEQUENCE, RPCSEC_GSS, Verifier};
 /// The options of an RPCSEC_GSS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GssServerOptions {
-    /// The weakest accepted service of RPCSEC_GSS calls (default [`GssService::None`]). Weaker calls get
-    /// AUTH_TOOWEAK. Calls with AUTH_NONE and AUTH_SYS run regardless. A handler that requires authentication
-    /// must reject calls without a [`GssCaller`](super::GssCaller) among their extensions.
+    /// The weakest accepted service of RPCSEC_GSS calls (default [`GssService::None`]). Calls with a weaker
+    /// service get AUTH_TOOWEAK. This option does not affect calls with AUTH_NONE or AUTH_SYS. A handler that
+    /// requires authentication must reject calls without a [`GssCaller`](super::GssCaller) among their
+    /// extensions.
     pub min_service: GssService,
     /// The size of each context's sequence window (default 1,024; at least 1, at most 65,536).
     pub window: u32,

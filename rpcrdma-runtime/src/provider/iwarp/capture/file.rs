@@ -142,7 +142,7 @@ fn begin(path: &Path) -> io::Result<File> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
     if file.metadata()?.is_file() {
-        // On other systems, a lock would prevent other processes from reading the file.
+        // Only on Unix: elsewhere, a lock would prevent other processes from reading the file.
         #[cfg(unix)]
         lock(&file)?;
         file.set_len(0)?;
