@@ -59,8 +59,8 @@ pub enum LogFormat {
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts the log of the program. `RUST_LOG` sets the filter. By default, the log contains events of `level`
-/// and more severe events, and in JSON also warnings. In JSON, messages, warnings and errors of the program
-/// are events in the log.
+/// and more severe events, and in JSON also warnings. With [`LogFormat::Json`], the log also contains the
+/// program's own messages, warnings and errors.
 ///
 /// # Panics
 /// Panics if the process already has a log.

@@ -97,7 +97,8 @@ pub(crate) enum Kind<'m> {
     Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
     /// A program, a version or a procedure, with the new name of its container (empty for a program).
     Number(Pair<Number<'m>>, &'m str),
-    /// A definition, a field, a discriminant or an arm, as written.
+    /// A change in how a definition, field, discriminant or arm is declared. The string is the kind of the
+    /// part: `struct`, `field` and so on.
     Written(&'static str),
     /// The wire form of a use in both versions.
     Form(View<'m>, View<'m>),

@@ -71,7 +71,7 @@ enum Task {
     Vectors,
     /// Run the fuzz targets with coverage guidance (Linux and macOS)
     Fuzz(fuzz::Arguments),
-    /// Run the tests of RDMA devices under Miri, with a fake device (needs a nightly Rust with Miri)
+    /// Run the tests of RDMA devices under Miri, with a fake device (needs a nightly toolchain with Miri)
     Miri(miri::Arguments),
     /// Make mutations in a scratch copy, and report those that no test detects
     Mutants(mutants::Arguments),

@@ -71,7 +71,7 @@ pub(crate) fn ready() -> Result<(), String> {
     }
     let how = "`rustup toolchain install nightly --component miri --component rust-src`";
     let sysroot = output_of("rustc", &["+nightly", "--print", "sysroot"])
-        .ok_or_else(|| format!("Miri requires a nightly Rust, which is missing: run {how}"))?;
+        .ok_or_else(|| format!("Miri requires a nightly toolchain, which is missing: run {how}"))?;
     if output_of("cargo", &["+nightly", "miri", "--version"]).is_none() {
         return Err("Miri is missing: run `rustup component add miri --toolchain nightly`".to_owned());
     }

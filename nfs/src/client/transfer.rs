@@ -104,7 +104,7 @@ impl Remote {
     /// the data.
     ///
     /// # Errors
-    /// [`ClientError`], and errors of `take`.
+    /// A [`ClientError`]. An error of `take` is returned as [`ClientError::Local`].
     pub async fn read_file(
         &self,
         file: &RemoteFile,
@@ -181,7 +181,7 @@ impl Remote {
     /// server's stable storage.
     ///
     /// # Errors
-    /// [`ClientError`], and errors of the source.
+    /// A [`ClientError`]. An error of the source is returned as [`ClientError::Local`].
     pub async fn common_prefix(
         &self,
         file: &RemoteFile,
@@ -223,7 +223,7 @@ impl Remote {
     /// server restarts meanwhile. Returns the digest of the data. Does not truncate a longer file.
     ///
     /// # Errors
-    /// [`ClientError`], and errors of the source.
+    /// A [`ClientError`]. An error of the source is returned as [`ClientError::Local`].
     pub async fn write_file(
         &self,
         file: &RemoteFile,

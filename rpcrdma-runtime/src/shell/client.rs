@@ -183,8 +183,8 @@ impl Client {
         self.config.private_data.announced().send_size
     }
 
-    /// Returns the client's own limits. [`Client::set_peer_limits`] sets the server's limits. Before the
-    /// first connection, [`PeerLimits::reads`] is 0.
+    /// Returns the client's own limits, not the server's ([`Client::set_peer_limits`]). Before the first
+    /// connection, [`PeerLimits::reads`] is 0.
     #[must_use]
     pub fn own_limits(&self) -> PeerLimits {
         let inline = self.config.private_data.announced().receive_size;

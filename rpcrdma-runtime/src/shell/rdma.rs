@@ -38,7 +38,8 @@ use crate::xdr::Received;
 /// A call, and its memory if the call waited for memory.
 type Key = (CallKey, Option<CallMemory>);
 
-/// Calls that wait for memory, and the bytes of their chunks. Small calls do not wait for large calls.
+/// Calls that wait for memory, each with the total size of its chunks in bytes. Small calls do not wait for
+/// large calls.
 #[derive(Default)]
 struct WaitingCalls {
     small: VecDeque<(CallKey, u64)>,

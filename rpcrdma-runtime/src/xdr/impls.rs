@@ -288,7 +288,7 @@ impl<'de, T: Decode<'de>> Decode<'de> for Box<T> {
 
 /// A counted array without a bound (RFC 4506 section 4.13). `#[xdr(max = N)]` on the field sets a bound.
 ///
-/// Elements may contain this array, so their lengths are not used, as with a box.
+/// The lengths of `T` are not used, because `T` may contain this array: see the implementation for `Box`.
 impl<T: Layout> Layout for Vec<T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN.array(u32::MAX);
     const HELD: Items = T::HELD.array(u32::MAX); // a cycle? mark one of its fields `#[xdr(recursive)]`

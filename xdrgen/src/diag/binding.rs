@@ -9,7 +9,8 @@ kinds! {
     /// not a valid binding
     X300 Error NoBinding { error: Box<toml::de::Error> } => text(error.message().lines().next().unwrap_or("not a binding file"))
         .label("in this binding")
-        .help("a binding has program, version and eligible, and may have direction, port, netids, inline_threshold and reply");
+        .help("a binding requires `program`, `version` and `eligible`; the optional keys are `direction`, `port`, \
+            `netids`, `inline_threshold` and `reply`");
     /// no program has this name
     X301 Error NoProgram { name: Unknown } => unknown("program", name);
     /// no version of the program has this name

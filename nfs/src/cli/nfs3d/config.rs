@@ -104,7 +104,7 @@ impl Nfs3dConfig {
         match (&server.export.dir, exports.is_empty()) {
             (Some(_), true) => exports.push(server.export.clone()),
             (Some(_), false) => {
-                bail!("a directory is given both in [[export]] tables and outside (DIR or `dir`): remove one")
+                bail!("DIR or a top-level `dir` cannot be combined with [[export]] tables: remove one of them")
             }
             (None, true) => {
                 bail!("no directory to serve: give DIR, or [[export]] tables in the file of --config")

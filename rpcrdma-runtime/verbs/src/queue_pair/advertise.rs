@@ -18,7 +18,8 @@ impl QueuePair {
     /// Binds a window to a region and returns the handle.
     ///
     /// # Errors
-    /// Fails if no window is free or the connection has no windows. The error contains the region.
+    /// Fails if the connection has no windows, or if no window is free and the device cannot allocate
+    /// another. The error contains the region.
     pub(crate) fn bind(
         &mut self,
         region: Registered<Memory>,
