@@ -30,7 +30,8 @@ pub(crate) fn files(data: &[u8]) {
     compare_with_model(data, MemoryExport::default(), abilities);
 }
 
-/// A file next to the exported directory must stay unchanged, and no other file may appear next to it.
+/// Compares an exported directory with the model. The file next to the directory must stay unchanged, and no
+/// other file may appear there.
 pub(crate) fn directory(data: &[u8]) {
     let outer = tempfile::tempdir().expect("a temporary directory");
     let (inside, outside) = (outer.path().join("inside"), outer.path().join("outside"));
@@ -62,7 +63,7 @@ struct Abilities {
     nul_in_links: bool,
     /// A new file may get the handle of a removed file.
     reused_handles: bool,
-    /// Minimum number of links of a directory. Some file systems always report 1.
+    /// The minimum link count of a directory. Some file systems always report 1.
     directory_links: u32,
 }
 
@@ -150,7 +151,7 @@ impl Script<'_> {
     }
 }
 
-/// Names of files, of which only the first three are valid for new files.
+/// File names. Only the first three are valid for new files.
 const NAMES: [&[u8]; 8] = [b"a", b"b", b"c", b".", b"..", b"", b"a/b", &[b'l'; 256]];
 
 fn is_valid(name: &[u8]) -> bool {
@@ -537,7 +538,7 @@ impl Model {
         assert_eq!(granted, expected, "ACCESS {wanted:#x}");
     }
 
-    /// Calls MKNOD with any file type. MKNOD must reject regular files and directories.
+    /// Calls MKNOD with one of six file types. MKNOD must reject regular files and directories.
     fn create_special(
         &mut self,
         nfs: &nfs_v3::Client<&Direct>,
@@ -586,7 +587,8 @@ impl Model {
 }
 
 /// Decodes a call with an arbitrary AUTH_SYS body. An accepted credential must have at most 16 groups, and
-/// the same identity after encoding and decoding. Its caller must not be root if root is squashed.
+/// the same identity after encoding and decoding. If root is squashed, no ID of the caller may be 0 or
+/// `u32::MAX`.
 pub(crate) fn credentials(data: &[u8]) {
     let body = data.get(..400).unwrap_or(data);
     let mut call = Writer::new();

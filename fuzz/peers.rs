@@ -85,7 +85,7 @@ impl Procedure for Record {
 
 const ARGUMENTS: [u8; 8] = *b"argument";
 
-/// Sends calls of an RPCSEC_GSS context with changed bytes, and arbitrary messages.
+/// Sends two kinds of messages to a server: RPCSEC_GSS calls with changed bytes, and arbitrary bytes.
 ///
 /// A call must run at most once, and only for the context's caller. With integrity or privacy, a call must
 /// run only with unchanged arguments. The client must not panic on an arbitrary reply.
@@ -119,7 +119,10 @@ pub(crate) fn gss(data: &[u8]) {
             changed[at] ^= pair[1];
         }
         let reply = answer(changed.clone().into());
-        assert!(answer(changed.into()).is_none_or(|_| reply.is_some()), "only the replay has a reply");
+        assert!(
+            answer(changed.into()).is_none_or(|_| reply.is_some()),
+            "the replay has a reply, but the first call has none"
+        );
         let calls = std::mem::take(&mut *recorder.0.lock().expect("no panic"));
         // A changed flavor turns the message into a call without RPCSEC_GSS, which has no caller.
         let mut calls = calls.into_iter().filter_map(|(caller, arguments)| Some((caller?, arguments)));
@@ -162,8 +165,8 @@ pub(crate) fn rpcbind(data: &[u8]) {
 /// Explains an arbitrary capture. Text output must contain no control characters except newlines, and HTML
 /// pages must contain no scripts.
 ///
-/// If the first byte is odd, TCP payloads follow. Two bytes precede each payload: their highest bit is the
-/// direction, and their lower 12 bits are the length.
+/// If the first byte is even, the rest is a capture file. If it is odd, TCP payloads follow. Two bytes
+/// precede each payload: their highest bit is the direction, and their lower 12 bits are the length.
 pub(crate) fn explain(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let file = if first & 1 == 0 { rest.to_vec() } else { capture_of(rest) };
@@ -215,7 +218,7 @@ fn capture_of(mut payloads: &[u8]) -> Vec<u8> {
 /// occupies its port for a minute (TIME_WAIT).
 struct Shared {
     runtime: Mutex<Runtime>,
-    /// The address of a server of [`Recorder`] over TCP.
+    /// The address of a TCP server for [`Recorder`].
     server: SocketAddr,
     listener: TcpListener,
 }
@@ -234,7 +237,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
 /// The time after which a call or a connection counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends an arbitrary stream to a server over TCP, or to a client of NFS or rpcbind as the replies to its
+/// Sends an arbitrary stream to a server over TCP, or to an NFS or rpcbind client as the replies to its
 /// calls. The connection and every call must end, and the server's replies must be valid records.
 pub(crate) fn tcp(data: &[u8]) {
     let Some((first, stream)) = data.split_first() else { return };

@@ -1,4 +1,4 @@
-//! The fuzz targets for octets from a peer. `tests/tests/fuzz_seeds.rs` also runs them on messages of other
+//! The fuzz targets for octets from a peer. `tests/tests/fuzz_seeds.rs` also runs them on messages from other
 //! implementations.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -297,7 +297,7 @@ fn call_of(xid: u32, what: u8) -> OutgoingCall {
     OutgoingCall { message: Message { stream: stream.freeze(), items: Vec::new() }, reply }
 }
 
-/// A provider with the requester's registered memory and incomplete work.
+/// A provider that holds the requester's registered memory and incomplete actions.
 #[derive(Default)]
 struct FakeProvider {
     handles: u32,

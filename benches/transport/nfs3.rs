@@ -1,4 +1,4 @@
-//! The crates `nfs3_client` and `nfs3_server`, over TCP. `nfs3_client` supports one outstanding call.
+//! The crates `nfs3_client` and `nfs3_server`, over TCP. `nfs3_client` supports only one outstanding call.
 
 use nfs3_client::tokio::{TokioConnector, TokioIo};
 use nfs3_client::{Nfs3Connection, Nfs3ConnectionBuilder};

@@ -23,7 +23,7 @@ use rpcrdma_runtime::{
 use super::rows::{Call, Row};
 use super::{Batch, Transport};
 
-/// The addresses of a server for each transport. The servers share a file of 1 MiB.
+/// The addresses of a TCP server and of an iWARP server, and the file of 1 MiB that both serve.
 pub(crate) struct Served {
     tcp: SocketAddr,
     iwarp: SocketAddr,

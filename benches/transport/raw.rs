@@ -1,7 +1,7 @@
 //! Raw TCP: a request of a fixed size, followed by a reply of a fixed size.
 //!
-//! All rows share one connection, as over the other transports: congestion control (BBR in particular) sends
-//! at a rate that it learns from earlier messages.
+//! All rows share one connection, as on the other transports, because congestion control (BBR in particular)
+//! derives its rate from earlier messages.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

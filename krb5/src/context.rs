@@ -1,4 +1,4 @@
-//! Contexts of initiators and acceptors.
+//! The Kerberos contexts of clients and servers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -103,8 +103,8 @@ impl<C: Steps> Context<C> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if the context has expired, since the library does not check the expiry. Replies are not
-    /// checked, so a call that starts in time gets its reply.
+    /// Fails if the context has expired, since the library does not check the expiry. This check does not
+    /// apply to replies, so a call that starts in time gets its reply.
     fn check_age(&self) -> Result<(), GssError> {
         match self.expires {
             Some(expires) if SystemTime::now() >= expires => Err(GssError::CONTEXT_EXPIRED),

@@ -49,7 +49,7 @@ pub struct Krb5Client {
 }
 
 impl Krb5Client {
-    /// Returns the mechanism for a service, such as `nfs`, of a host. The principal of the service is
+    /// Returns the mechanism for a service, such as `nfs`, on a host. The principal of the service is
     /// `SERVICE/HOST`. The system's configuration determines whether HOST is first looked up in DNS
     /// (`dns_canonicalize_hostname`, `rdns`).
     #[must_use]
@@ -86,7 +86,7 @@ impl Krb5Server {
     /// Opens the keytab that `KRB5_KTNAME` names, or the system's default.
     ///
     /// # Errors
-    /// Returns [`GssError`] if the keytab cannot be read or has no key of the service.
+    /// Returns [`GssError`] if the keytab cannot be read or has no key for the service.
     pub fn new(service: &str) -> Result<Self, GssError> {
         let keys = || {
             let name = Name::new(service.as_bytes(), Some(GSS_NT_HOSTBASED_SERVICE))?;
@@ -103,7 +103,7 @@ impl GssMechanism for Krb5Server {
     }
 }
 
-/// Returns the name of the local user of a principal, according to the `auth_to_local` rules in `krb5.conf`.
+/// Returns the name of the local user to which the `auth_to_local` rules in `krb5.conf` map a principal.
 /// Returns `None` if no rule applies. By default, the user is the principal without its realm if the
 /// principal has one component and belongs to the default realm.
 #[must_use]

@@ -39,7 +39,7 @@ const GROUPS_MAX: usize = 16;
 /// A mounted export.
 ///
 /// If the server is busy (NFS3ERR_JUKEBOX), a call is repeated until the timeout of the connection's calls
-/// has elapsed. Calls of [`Remote::nfs`] are not repeated.
+/// has elapsed. Calls through [`Remote::nfs`] are not repeated.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -262,7 +262,7 @@ impl Remote {
         }
     }
 
-    /// Returns the content of a symbolic link.
+    /// Returns the target of a symbolic link. Errors contain `path`.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].

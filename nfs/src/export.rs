@@ -1,7 +1,7 @@
 //! The trait for file systems that NFS version 3 (RFC 1813) can serve.
 //!
 //! An [`Export`] works with files, names and attributes, independently of XDR and the transport. This crate
-//! has two exports: [`memory`] stores files in memory, and `directory` serves a directory of a Linux machine.
+//! has two exports: [`memory`] stores files in memory, and `directory` serves a directory on a Linux machine.
 
 #[cfg(all(target_os = "linux", feature = "directory"))]
 pub mod directory;
@@ -258,8 +258,8 @@ pub struct Listed {
     pub eof: bool,
 }
 
-/// The capacity of a file system (RFC 1813 section 3.3.18). Space free to the caller is the space available
-/// to an ordinary user.
+/// The capacity of a file system (RFC 1813 section 3.3.18). "Free to the caller" means available to an
+/// unprivileged user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Space {
     /// Bytes: total, free, and free to the caller.
@@ -380,8 +380,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Returns the attributes of a file.
     ///
     /// # Errors
-    /// [`NfsError::BadHandle`], [`NfsError::Stale`], and errors of the storage. All methods below can also
-    /// return these errors.
+    /// [`NfsError::BadHandle`], [`NfsError::Stale`], and storage errors. All methods below can also return
+    /// these errors.
     fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
 
     /// Sets attributes. If there is a guard, the file's ctime must equal the guard.

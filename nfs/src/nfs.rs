@@ -86,8 +86,8 @@ impl<E: Export> NfsHandler<E> {
         self.try_or_block(context, 0, None, |_, _| None, call).await
     }
 
-    /// Reserves `reply` bytes of memory for the reply, then calls the export: inline if the call does not
-    /// block, else on the blocking pool, with a permit.
+    /// Rejects calls that the policy does not allow. Reserves `reply` bytes of memory for the reply, then
+    /// calls the export: inline if the call does not block, else on the blocking pool with a permit.
     async fn try_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -127,8 +127,8 @@ impl<E: Export> NfsHandler<E> {
         self.try_change_or_block(context, changed, |_, _| None, call).await
     }
 
-    /// Calls the export like [`NfsHandler::try_or_block`], for a change. If the handler is read-only, returns
-    /// NFS3ERR_ROFS without calling the export for the change.
+    /// Makes a change to the export through [`NfsHandler::try_or_block`]. If the handler is read-only,
+    /// returns NFS3ERR_ROFS without making the change.
     async fn try_change_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,

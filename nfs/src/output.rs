@@ -128,7 +128,7 @@ pub fn escaped_json(line: &str) -> String {
 }
 
 /// Prints the error, if any, as one line and returns the exit status. `status` maps an error to its status.
-/// [`Closed`] is not printed.
+/// For [`Closed`], prints nothing and returns [`CLOSED`].
 pub fn status(
     program: &str,
     done: anyhow::Result<()>,

@@ -332,7 +332,7 @@ fn races_stay_within_the_export() {
     eprintln!("{known} non-blocking reads of attributes, {written} non-blocking writes");
 }
 
-/// On a file system in memory, some writes run inline.
+/// On a file system in memory, some non-blocking writes succeed.
 #[test]
 fn races_in_memory_stay_within_the_export() {
     let memory = Path::new("/dev/shm");

@@ -1,4 +1,4 @@
-//! Tests `nfs3d`: the configuration file, reloading, stopping, and systemd's protocols.
+//! Tests `nfs3d`: the configuration file, reloading, stopping, metrics, and systemd's protocols.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -144,7 +144,7 @@ async fn a_peer_sees_only_the_exports_that_admit_it() {
     let listed = mount_v3::Client(TcpClient::connect(address).await.unwrap()).export().await.unwrap();
     let listed = format!("{listed:?}");
     assert!(listed.contains("\"/a\"") && !listed.contains("/other"), "{listed}");
-    assert_eq!(listed.matches("127.0.0.").count(), 1, "both addresses are in one network: {listed}");
+    assert_eq!(listed.matches("127.0.0.").count(), 1, "both listeners are in one network: {listed}");
     daemon.stop();
 }
 
@@ -175,7 +175,7 @@ fn exports_have_their_own_paths_and_options() {
     daemon.stop();
 }
 
-/// The directory contains another directory with the name of the export.
+/// The exported directory contains a directory with the name of the export.
 #[test]
 fn commands_that_change_a_name_reject_the_root_of_an_export() {
     let place = Place::new(&["a", "a/a"]);
@@ -619,7 +619,7 @@ fn a_mount_below_an_export_is_served_only_with_cross_mounts() {
     }
 }
 
-/// An address that starts with `@` is abstract.
+/// Binds the socket of a fake service manager. An address that starts with `@` is in the abstract namespace.
 fn service_manager(at: &str) -> UnixDatagram {
     let address = match at.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),

@@ -1,4 +1,4 @@
-//! Server and client over iWARP on this machine: files survive a round trip.
+//! Tests the client and the server against each other, over iWARP on this machine.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -190,7 +190,7 @@ async fn a_read_only_server_refuses_every_change() {
     refuses_every_change(&tempfile::tempdir().unwrap()).await;
 }
 
-/// On a file system in memory, a server that is not read-only runs writes inline.
+/// On a file system in memory, a server that is not read-only runs writes without the blocking pool.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_in_memory_refuses_every_change() {
     match tempfile::tempdir_in("/dev/shm") {

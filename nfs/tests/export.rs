@@ -1,4 +1,4 @@
-//! Tests both exports against the rules of RFC 1813 section 3.3.
+//! Tests the memory and directory exports against the rules of RFC 1813 section 3.3.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -511,7 +511,7 @@ fn pipes_and_sockets_have_names(export: &impl Export) {
     }
 }
 
-/// A new server finds the files by a walk, which must also open long paths.
+/// A new server finds the files by walking the directory tree, and must also open long paths.
 #[test]
 fn handles_of_files_with_long_paths_survive_the_server() {
     let dir = tempfile::tempdir().unwrap();
@@ -525,7 +525,7 @@ fn handles_of_files_with_long_paths_survive_the_server() {
     assert_eq!(export.lookup(&WHO, &deepest, b"file").unwrap().handle, file);
 }
 
-/// The files of such a directory would be stale.
+/// Handles of files in such a directory would become stale.
 #[test]
 fn a_directory_that_is_too_deep_is_refused() {
     let dir = writable_by_all();

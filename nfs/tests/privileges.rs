@@ -1,5 +1,5 @@
-//! `nfs3d` with limited rights: as another user, as root with only some capabilities, and with a file size
-//! limit.
+//! `nfs3d` with limited rights: as another user, as root with only some capabilities, and with limits on file
+//! size and open files.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -311,7 +311,7 @@ async fn each_capability_of_the_unit_is_needed() {
     }
 }
 
-/// Returns the line in which an `nfs3d` describes its rights.
+/// Starts `nfs3d` and returns the line of its log that describes its rights.
 fn logged(mut command: Command, dir: &TempDir) -> String {
     let log = dir.path().join("log");
     command.stderr(File::create(&log).unwrap());
@@ -385,7 +385,7 @@ async fn a_create_with_a_size_beyond_the_limit_leaves_no_file() {
     assert_eq!(create(1 << 10).await, Ok(()));
 }
 
-/// Returns an `nfs3d` for this directory, started after these shell commands.
+/// Starts `nfs3d` for this directory after these shell commands.
 fn nfs3d_after(limits: &str, dir: &TempDir) -> Running {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{limits}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_nfs3d")]);

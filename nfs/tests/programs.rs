@@ -572,7 +572,7 @@ async fn callers_from_other_networks_are_rejected() {
     // The server closes the connection before the MPA handshake.
     assert!(Client::connect(daemon.url.trim_start_matches("rdma://")).await.is_err());
     daemon.stop(Signal::TERM);
-    // nfs3 calls from an unprivileged port.
+    // nfs3 uses an unprivileged port.
     let daemon = Daemon::start_both(served.path(), &["--secure"]);
     for url in daemon.urls() {
         let refused = nfs3(served.path(), &["ls", &format!("{url}/")]);

@@ -37,7 +37,7 @@ struct Reluctant {
     /// The numbers of the WRITEs after which the server simulates a restart, before it replies.
     restarts: &'static [u32],
     restarted: AtomicU32,
-    /// The number of the next LOOKUPs, READs and WRITEs that fail with NFS3ERR_JUKEBOX.
+    /// How many of the next LOOKUPs, READs and WRITEs fail with NFS3ERR_JUKEBOX.
     busy: AtomicU32,
     /// The error that LOOKUP returns for this name. If the name is empty, READLINK returns the error instead.
     refuses: Option<(&'static [u8], NfsError)>,

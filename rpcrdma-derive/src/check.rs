@@ -223,7 +223,7 @@ fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors
     let (least, largest) = match written.as_str() {
         "i32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
         "u32" => (0, i128::from(u32::MAX)),
-        // RFC 4506 does not allow these types, but other compilers accept them.
+        // RFC 4506 does not allow these types, but other XDR compilers accept them.
         "i64" => (i128::from(i64::MIN), i128::from(i64::MAX)),
         "u64" => (0, i128::from(u64::MAX)),
         // An empty range, because no number is a `bool`.

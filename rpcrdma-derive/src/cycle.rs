@@ -25,7 +25,8 @@ pub(crate) struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// `is_marked` is true if the field has `#[xdr(recursive)]`.
+    /// Returns how a field of type `ty` refers back to the derived type, if at all. `is_marked` is true if
+    /// the field has `#[xdr(recursive)]`.
     pub(crate) fn cycle(self, ty: &Type, is_marked: bool) -> Option<Cycle> {
         if self.is_in_place(ty) {
             Some(Cycle::InPlace)

@@ -95,8 +95,8 @@ pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Ar
 }
 
 /// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX` if no label
-/// matches. Also returns a check that labels with different names differ, since only the compiler can compare
-/// the labels. Returns `None` if neither is needed.
+/// matches. Also returns a check that labels with different names have different values, since only the
+/// compiler can compare the values. Returns `None` if neither is needed.
 pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Option<TokenStream> {
     let labels: Vec<&Expr> = arms.iter().flat_map(|arm| &arm.cases).collect();
     let generics = container.owner.generics;

@@ -1,4 +1,4 @@
-//! Queries on Rust syntax that several stages use.
+//! Queries on Rust syntax that several modules use.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;

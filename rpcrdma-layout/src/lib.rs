@@ -19,7 +19,7 @@
 //! | arms of a union | [`or`](Lengths::or) | [`or`](Items::or) |
 //! | `T x[N]` | [`times`](Lengths::times) | [`times`](Items::times) |
 //! | `T x<N>` | [`array`](Lengths::array) | [`array`](Items::array) |
-//! | `T *x` | [`optional`](Lengths::optional) | as `T` |
+//! | `T *x` | [`optional`](Lengths::optional) | those of `T` |
 //! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) at the closing box or array | [`grown`](Items::grown) |
 #![no_std]
 // Bounds come from untrusted documents, so unchecked indexing and arithmetic are denied.

@@ -61,7 +61,7 @@ pub trait Acceptor: Send + Sync + 'static {
     /// Returns the bound address, with the port that the system chose if port 0 was requested.
     ///
     /// # Errors
-    /// An error of the operating system.
+    /// An operating system error.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
     /// Returns the next connection request.

@@ -2,8 +2,8 @@
 //!
 //! The codec uses only `core` and `alloc`. Decoding shares the memory of the received message: an [`Opaque`]
 //! is a view, not a copy. An [`XdrString`] that is too long to be stored inline is also a view. Input from a
-//! peer is untrusted: the memory initially reserved for a count of elements is at most the size of the
-//! remaining bytes plus one element. Encoding and decoding check every bound. Padding must be zero, and
+//! peer is untrusted: the memory initially reserved for an array is at most the size of the remaining bytes
+//! plus one element. Encoding and decoding check every bound. Padding must be zero, and
 //! nesting depth is limited.
 //!
 //! The data types form two families. [`Opaque`] and [`XdrString`] share memory and can be stored for any

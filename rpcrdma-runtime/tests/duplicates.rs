@@ -421,7 +421,8 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     fixture.end().await;
 }
 
-/// The server closes an idle connection to admit another connection, on which it must still reject the call.
+/// The server closes an idle connection to admit a new connection. On the new connection, the server must
+/// still reject the call that ended the first connection.
 #[tokio::test]
 async fn a_connection_closed_for_another_leaves_its_refused_calls() {
     let fixture = Fixture::with(ServerOptions { max_connections: 1, ..ServerOptions::default() }).await;

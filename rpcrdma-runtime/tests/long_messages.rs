@@ -48,7 +48,7 @@ impl Procedure for Turn {
     const NAME: &'static str = "TURN";
 }
 
-/// TURN of [`Scanner::Backward`], with a short reply.
+/// TURN as [`Scanner::Backward`] implements it: the result is a `bool`.
 struct TurnBackward;
 
 impl Procedure for TurnBackward {

@@ -218,7 +218,8 @@ async fn a_call_without_a_reply_closes_only_its_own_connection() {
     let fixture = start(ServerOptions { config, drain, ..ServerOptions::default() }, client).await;
     let patient = fixture.client.with_timeout(Duration::from_secs(20));
     let never = fixture.client.call::<EchoSleep>(&60_000);
-    // The call holds the only credit of a new connection. The next call uses the next connection.
+    // Before its first reply, a connection has only one credit. The first call holds this credit, so the
+    // second call needs another connection.
     let (never, next) = tokio::join!(never, patient.call::<EchoSleep>(&7));
     let error = never.unwrap_err();
     assert!(matches!(error, CallError::Timeout(_)), "{error}");

@@ -115,13 +115,14 @@ fn long_call(xid: u32) -> Vec<u8> {
     call.chunks(1 << 20).flat_map(fragment).chain(last).collect()
 }
 
-/// Returns a successful reply with the result 0 to a backward call.
+/// Returns a successful reply to a backward call, with the result 0.
 fn reply_to(call: &[u8]) -> Vec<u8> {
     let words = [1_u32, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
     [&(28_u32 | 1 << 31).to_be_bytes()[..], &call[..4], &words].concat()
 }
 
-/// Returns the XID of the next reply, and the next backward call. They may arrive in any order.
+/// Returns the XID of the next reply, and the next backward call. The two messages may arrive in either
+/// order.
 async fn reply_and_backward_call(socket: &mut TcpStream) -> (u32, Vec<u8>) {
     let (first, second) = (read_record(socket).await, read_record(socket).await);
     let (reply, call) = if first[4..8] == [0; 4] { (second, first) } else { (first, second) };

@@ -120,7 +120,8 @@ async fn send_over_tcp(address: SocketAddr) -> Vec<u8> {
     record::exchange(address, &sink.into_message().stream).await
 }
 
-/// The budget for backward calls of this client is not the server's.
+/// Connects a client that serves backward calls. The memory budget of this client must not appear in the
+/// server's metrics.
 async fn client_with_backward_programs(server: SocketAddr) -> Client {
     let mut backward = Services::new();
     backward.add(EchoServer);

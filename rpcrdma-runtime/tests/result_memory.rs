@@ -37,7 +37,8 @@ fn memory(capacity: usize) -> (BytesMut, *const u8) {
 
 type Echoed = Result<Blob, CallError>;
 
-/// Checks that results of several sizes are in the supplied memory: `LEN` bytes at `place`.
+/// Checks that results of several sizes are stored in the supplied memory, which has `LEN` bytes at `place`.
+/// Also checks the errors of calls that cannot use this memory.
 async fn check_results(client: &impl Caller<Echo, Error = CallError>, place: *const u8) {
     for len in [LEN, 1, 100, 5000, LEN] {
         let sent = blob(7, len);

@@ -263,7 +263,7 @@ const SHARED: [&str; 8] = [
     "rpcrdma.chunks",
 ];
 
-/// Returns the client's span and the server's span of the only call of a procedure to this server.
+/// Returns the spans that the client and the server recorded for the only call of `procedure` to `server`.
 fn spans_of(log: &Log, procedure: u32, server: SocketAddr) -> [String; 2] {
     let text = log.text();
     let closed = |line: &&str| line.contains("rpcrdma_runtime::calls: close");

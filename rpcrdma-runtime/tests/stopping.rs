@@ -20,7 +20,7 @@ use gate::{GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Starts a server of a [`GateServer`] over an in-memory connection.
+/// Serves a [`GateServer`] over an in-memory connection. Returns the client, the gate and the server's task.
 fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::JoinHandle<()>) {
     let gate = GateServer::new(false);
     let mut services = Services::new();

@@ -183,8 +183,8 @@ fn read<T: Xdr>(received: &Received, header: usize) -> Result<T, Error> {
     reader.finish().map(|()| value)
 }
 
-/// Checks that a value round-trips through `from_bytes` and `from_slice`, and that no truncated or longer
-/// encoding is valid.
+/// Checks the length of a value's encoding, that the value round-trips through `from_bytes` and `from_slice`,
+/// and that no truncated or longer encoding is valid.
 fn survives<T: Xdr + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> {
     let wire = to_bytes(value).unwrap();
     prop_assert_eq!(wire.len() as u64, encoded_len(value).unwrap());
@@ -208,7 +208,8 @@ fn survives<T: Xdr + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-/// Returns words that are often small, so that counts, discriminants and presence flags are often valid.
+/// Returns words that are often small, so that counts, discriminants and presence flags are often valid. Up
+/// to three bytes are missing at the end.
 fn words() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![3 => 0u32..5, 1 => any::<u32>(), 1 => Just(u32::MAX)];
     (vec(word, 0..60), 0usize..4).prop_map(|(words, cut)| {

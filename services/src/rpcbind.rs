@@ -275,7 +275,8 @@ impl Rpcbind {
         Ok(Some(found).filter(|address| !address.is_empty()))
     }
 
-    /// Looks up an address for any transport in the list of all registrations.
+    /// Looks up an address in the list of all registrations. `netid` may differ from the netid of this
+    /// connection.
     async fn listed(
         &self,
         program: u32,

@@ -1,4 +1,5 @@
-//! Checks captures of our and the kernel's connections with Wireshark and `rpcrdma explain`.
+//! Checks captures of connections with Wireshark and `rpcrdma explain`. Each client and each server is ours
+//! or the kernel's.
 
 use std::fs::File;
 use std::path::Path;

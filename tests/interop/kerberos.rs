@@ -182,7 +182,7 @@ impl LinuxClient<'_> {
     }
 }
 
-/// Returns a script that runs a command as the user with a ticket.
+/// Returns a script that runs a command as `user`, the guest's user that has the ticket.
 fn as_user(command: &str) -> String {
     format!("su -s /bin/sh user -c '{command}' || {{ tail -n 40 /run/gssd.log; exit 1; }}")
 }

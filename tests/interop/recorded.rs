@@ -88,8 +88,8 @@ impl Recording {
 
 /// Returns the client's and the server's frames for each connection in a capture.
 ///
-/// The capture must contain every TCP octet once and in order, as the captures of this module and of the
-/// library do.
+/// The capture must contain every TCP octet once and in order. Captures written by this module and by
+/// `rpcrdma-runtime` do.
 fn connections(capture: &Path) -> Vec<[Vec<Frame>; 2]> {
     let file = fs::read(capture).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
@@ -117,8 +117,8 @@ fn connections(capture: &Path) -> Vec<[Vec<Frame>; 2]> {
     connections.into_iter().map(|sides| sides.map(complete)).collect()
 }
 
-/// Checks that our codec decodes every frame of a capture and encodes it to the same octets. Returns the
-/// number of frames.
+/// Checks that our codec decodes every frame of a capture and encodes it to the same octets. Also checks that
+/// Sends, RDMA Writes, Read Requests and Read Responses all occur. Returns the number of frames.
 pub(crate) fn check_every_frame(capture: &Path) -> usize {
     let (mut count, mut seen) = (0, [false; 4]);
     for [client, server] in connections(capture) {

@@ -56,7 +56,7 @@ impl Served {
         Served { stdout, rdma: port("rdma://"), tcp: port("tcp://"), child }
     }
 
-    /// Stops the server and returns its remaining output with the statistics.
+    /// Stops the server and returns its remaining output, which includes the statistics.
     pub(crate) fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut output = String::new();

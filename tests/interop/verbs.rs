@@ -1,6 +1,6 @@
-//! Tests on RDMA devices. Programs with the feature `verbs` run in the guest, over software iWARP (siw) and
-//! software RoCE (rxe). The programs communicate with each other, the kernel's NFS server and the kernel's
-//! client.
+//! Tests on RDMA devices. Programs built with the feature `verbs` run in the guest, over software iWARP (siw)
+//! and software RoCE (rxe). The programs communicate with each other, the kernel's NFS server and the
+//! kernel's client.
 //!
 //! The tests need the system packages that the feature requires. `RPCRDMA_LAB_VERBS=no` disables the tests.
 //! Some tests run only with `RPCRDMA_LAB=long`.
@@ -59,8 +59,8 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     programs
 }
 
-/// Returns the guest with the device, the programs in `/run/bin` and, if `knfsd` is true, the kernel's
-/// server. Returns `None` if the test cannot run.
+/// Sets up the device in the guest, shares the programs as `/run/bin` and, if `knfsd` is true, starts the
+/// kernel's server. Returns the guest, or `None` if the test cannot run.
 pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
     // Without the lab, skip the build.
     let programs = if lab_enabled() { built()? } else { &[] };
@@ -77,8 +77,8 @@ fn resources(guest: &Guest) -> String {
     guest.run("rdma resource show")
 }
 
-/// Runs the tests of a program whose names contain a word of `filter`. An empty filter runs all tests. Fails
-/// if a word matches no test.
+/// Runs those tests of a program whose names contain a word of `filter`. An empty filter runs all tests.
+/// Fails if a word matches no test.
 fn run_tests(guest: &Guest, address: &str, program: &str, filter: &str) -> String {
     let unmatched = guest.run(&format!(
         "for word in {filter}; do \
@@ -175,7 +175,7 @@ fn check_released(device: Device) {
     assert_eq!(resources_after(&guest, &before), before.trim());
 }
 
-/// Waits up to a minute until the kernel's resource counts equal `before`. Returns the last counts.
+/// Waits up to a minute for the kernel's resource counts to equal `before`. Returns the last counts.
 fn resources_after(guest: &Guest, before: &str) -> String {
     let after = guest.run(&format!(
         "for second in $(seq 60); do now=$(rdma resource show); [ \"$now\" = \"{}\" ] && break; sleep 1; done; \

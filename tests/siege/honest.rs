@@ -167,8 +167,8 @@ async fn connect(by: Transport) -> anyhow::Result<ServerConnection> {
     })
 }
 
-/// Returns the root, the small files, `shared`, `large` and `written`. Attacks write to `shared` and read
-/// `large`. Only this client writes to `written`.
+/// Returns the handles of the root, the small files, `shared`, `large` and `written`. Attacks write to
+/// `shared` and read `large`. Only this client writes to `written`.
 async fn find_files(by: Transport) -> anyhow::Result<Vec<NfsFh3>> {
     let connection = connect(by).await?;
     let root = root(&connection).await?;

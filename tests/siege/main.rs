@@ -34,7 +34,7 @@ struct Arguments {
     /// Run each attack for 2 s, and ignore the latency of honest calls: for machines that are not idle
     #[arg(long)]
     short: bool,
-    /// Run only the attacks with names that contain one of these words
+    /// Run only the attacks whose names contain one of these words
     words: Vec<String>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) async fn closed(socket: &mut TcpStream) -> io::Result<()> {
 /// The number of bytes that a slow peer sends or receives at a time.
 pub(crate) const PIECE: usize = 4096;
 
-/// Reads [`PIECE`] bytes at a time until the peer closes the connection.
+/// Reads up to [`PIECE`] bytes at a time, with a pause after each read, until the peer closes the connection.
 pub(crate) async fn drip(socket: &mut TcpStream, pause: Duration) -> io::Result<()> {
     let mut room = [0; PIECE];
     while socket.read(&mut room).await? > 0 {
@@ -161,7 +161,8 @@ impl RdmaPeer {
         Ok(())
     }
 
-    /// Sends the pending data of RDMA Reads, about [`PIECE`] bytes at a time. Fails if no data is pending.
+    /// Sends the pending data of RDMA Reads, about [`PIECE`] bytes at a time, with a pause after each. Fails
+    /// if no data is pending.
     pub(crate) async fn serve_slowly(&mut self, pause: Duration) -> io::Result<()> {
         if !self.stream.has_output() {
             return Err(io::Error::other("no data is pending"));

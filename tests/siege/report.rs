@@ -9,11 +9,11 @@ use crate::honest::Record;
 
 /// The maximum resident memory of the server, in bytes.
 const MAX_RSS: u64 = 256 << 20;
-/// The maximum growth of the resident memory of the server from before an attack to after it, in bytes. glibc
-/// keeps freed memory (docs/decisions.md).
+/// The maximum growth of the server's resident memory over an attack, in bytes. Growth is allowed because
+/// glibc keeps freed memory (docs/decisions.md).
 const KEPT_RSS: u64 = 128 << 20;
 /// The maximum number of bytes that count toward the memory budget. This limit covers the budget, the
-/// guaranteed shares of many owners, and a small call for each connection.
+/// guaranteed shares of many hosts, and a small call for each connection.
 const MAX_MEMORY: u64 = 56 << 20;
 /// The maximum number of bytes that count toward the memory budget after an attack, when only the honest
 /// client makes calls.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 pub struct Captured {
     /// True if the client sent the message.
     pub from_client: bool,
-    /// The name in the file, or the kind of the message if the file has no name.
+    /// The message's name in the file, or its kind if the message has no name.
     pub name: String,
     /// The complete message, starting with the RPC-over-RDMA header.
     pub bytes: Bytes,
@@ -68,7 +68,7 @@ pub struct CapturedFrame {
     pub handshake: bool,
     /// True if the peers agreed on CRCs.
     pub crc: bool,
-    /// The name in the file, or the kind of the frame if the file has no name.
+    /// The frame's name in the file, or its kind if the frame has no name.
     pub name: String,
     /// The complete frame.
     pub bytes: Bytes,

@@ -1,6 +1,6 @@
-//! Decodes messages of Linux's client and server, from the transport header down to NFS. The RPC messages
-//! encode to the same bytes. Messages truncated at any length are rejected. The tests skip calls whose data
-//! is in a Read chunk, and replies in a Reply chunk.
+//! Decodes captured messages of Linux's NFS client and server, from the transport header down to NFS. The
+//! decoded RPC messages encode to the same bytes. Messages truncated at any length are rejected. The tests
+//! skip calls whose data is in a Read chunk, and replies in a Reply chunk.
 
 use bytes::Bytes;
 use rpcrdma_nfs3::nfs_v3::proc;
@@ -39,8 +39,8 @@ fn codecs() -> [Codec; 7] {
     ]
 }
 
-/// Returns a call's procedure, its stream, and the stream encoded again. Returns `None` if the call is
-/// truncated or its data is in a Read chunk.
+/// Returns a call's procedure, its stream, and the re-encoded stream. Returns `None` if the call is truncated
+/// or its data is in a Read chunk.
 fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     let (header, payload) = decode_call(bytes, &MessageLimits::default()).ok()?;
     let message = Received::unreduced(payload.clone());
@@ -54,8 +54,8 @@ fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     Some((rpc.procedure, payload, again.into_message().stream))
 }
 
-/// Returns the stream of a reply to this procedure, and the stream encoded again without the data of its
-/// Write chunk. Returns `None` if the reply is truncated or in a Reply chunk.
+/// Returns the stream of a reply to `procedure`, and the re-encoded stream without the data in Write chunks.
+/// Returns `None` if the reply is truncated or in a Reply chunk.
 fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
     let (header, payload) = decode_reply_header(bytes, &MessageLimits::default()).ok()?;
     let Body::Msg(lists) = header.body else { return None };
@@ -81,7 +81,7 @@ fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
 fn every_call_round_trips_and_is_rejected_if_truncated() {
     let mut complete = 0;
     for bytes in ours(FILE).into_iter().filter(|message| message.from_client).map(|message| message.bytes) {
-        // The data of one WRITE was moved by RDMA, so its Send is incomplete.
+        // `call` returns `None` for one WRITE, because the data is in a Read chunk.
         let Some((procedure, stream, again)) = call(&bytes) else { continue };
         assert_eq!(stream, again, "procedure {procedure}");
         for len in 0..bytes.len() {

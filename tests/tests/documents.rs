@@ -58,14 +58,14 @@ fn each_section_with_a_requirement_has_a_rule() {
     assert!(missing.is_empty(), "{} lacks rules for these sections: {missing:?}", trace::RULES);
 }
 
-/// Returns the numbers of the sections that contain a word of RFC 2119 other than MAY and OPTIONAL.
+/// Returns the numbers of the sections that contain an RFC 2119 keyword other than MAY and OPTIONAL.
 fn sections_with_requirements(text: &str) -> BTreeSet<&str> {
     const WORDS: [&str; 5] = ["MUST", "SHOULD", "SHALL", "REQUIRED", "RECOMMENDED"];
     let mut section = "";
     let mut found = BTreeSet::new();
-    // The paragraph that defines the words states no requirement.
+    // The paragraph that introduces the keywords states no requirement.
     for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.contains("key words")) {
-        // Skip XDR, because its license text contains these words.
+        // Skip lines marked as XDR, because the license text in them contains keywords.
         for line in paragraph.lines().filter(|line| !line.contains("///")) {
             section = heading(line).unwrap_or(section);
             if line.split(|c: char| !c.is_ascii_alphabetic()).any(|word| WORDS.contains(&word)) {
@@ -203,7 +203,8 @@ fn name(kind: &DefinitionKind) -> Option<&Identifier> {
     }
 }
 
-/// Returns the words and symbols without comments, with a uniform spelling where XDR allows several.
+/// Returns the words and symbols of a definition without comments. Types that XDR can spell in several ways
+/// get one spelling.
 fn tokens(text: &str) -> Vec<String> {
     let mut bare = String::new();
     let mut rest = text;

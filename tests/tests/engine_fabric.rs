@@ -1,4 +1,4 @@
-//! One engine over the fabric, with a peer that the test controls.
+//! Most tests run one engine over the fabric, with a peer that the test controls.
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::rdma::{

@@ -713,7 +713,7 @@ fn every_call_ends_once_when_the_connection_ends() {
     let returned = std::mem::take(&mut peer.exposed).into_values().collect();
     peer.requester.handle_completion(Completion::Closed { reason: CloseReason::Peer, returned });
     peer.collect();
-    assert!(peer.outcome().is_ok(), "the reply had arrived and has no data in registered memory");
+    assert!(peer.outcome().is_ok(), "the reply arrived before the close and needs no registered memory");
     assert_eq!(
         peer.failure(),
         TransportError::Closed(CloseReason::Peer),

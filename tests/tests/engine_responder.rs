@@ -316,7 +316,7 @@ fn r011_outstanding_reads_do_not_exceed_the_negotiated_number() {
     }
     assert_eq!(order, [0, 1, 2, 3, 4, 9]);
     let (first, second) = (peer.call(), peer.call());
-    assert_ne!(first.key, second.key, "H39: calls with one XID are separate");
+    assert_ne!(first.key, second.key, "H39: calls with the same XID are separate");
     for (call, len) in [(second, 44), (first, 48)] {
         peer.reply(&call, Message::unreduced(stream(len)));
         let (header, payload, _) = peer.answer();

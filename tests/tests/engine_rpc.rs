@@ -13,7 +13,7 @@ use rpcrdma_sim::{Args, Echo, ResultLengths, call};
 
 const XID: u32 = 0x0506_0708;
 
-/// A service that encodes a part of a result and then rejects the call.
+/// A service that encodes part of a result and then rejects the call.
 struct Rejecting {
     program: u32,
     version: u32,

@@ -522,8 +522,8 @@ fn an_abandoned_call_without_a_reply_keeps_its_credit_until_its_timeout() {
     client.answer(2);
     assert_eq!(client.replies(), [waits]);
 
-    // After the reply to a cancelled call, the deadline of the call has no effect. This applies to any number
-    // of calls.
+    // The deadline of a cancelled call has no effect once the reply has arrived, however many calls were
+    // cancelled.
     for xid in 100..400 {
         let id = client.submit(SessionCall { timeout: Some(MS(1000)), ..call(xid) });
         client.cancel(id);

@@ -153,7 +153,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the octets that arrive at the other peer.
+    /// Counts the octets that a peer sends and applies the cut. Returns the octets that reach the other peer.
     fn relay(&mut self, from: usize, mut octets: Vec<u8>) -> Vec<u8> {
         let before = self.outcome.sent[from];
         self.outcome.sent[from] += octets.len() as u64;

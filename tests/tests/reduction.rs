@@ -1,6 +1,6 @@
 //! Checks that reduced messages are restored. The tests use random values of every type in `specs/` and of a
-//! protocol with many items. Reduced items and segments are chosen at random. A requester and a responder
-//! exchange the messages as calls and as replies.
+//! protocol with many items. The reduced items and the number of segments are random. A requester and a
+//! responder exchange the messages as calls and as replies.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::cell::RefCell;
@@ -209,8 +209,8 @@ where
     counts.into_inner()
 }
 
-/// Checks that every kind of chunk occurred if there are items, and that types without items had no Read or
-/// Write chunks.
+/// Checks the number of types and of types with items. Checks that every kind of chunk occurred if there are
+/// items, and that types without items had no Read or Write chunks.
 fn check_counts(all: &[Counts], types: usize, items: usize) {
     assert_eq!((all.len(), all.iter().filter(|one| one.items).count()), (types, items), "{all:#?}");
     for one in all.iter().filter(|one| !one.items) {

@@ -140,7 +140,7 @@ async fn calls_and_replies_with_every_service_over_tcp() {
 }
 
 /// The sizes are around the inline threshold of 4,096 bytes in both directions, so the bytes that the
-/// mechanism adds matter.
+/// mechanism adds decide whether a message fits inline.
 ///
 /// Requirement: R267
 #[tokio::test]
@@ -274,7 +274,8 @@ fn direct(service: GssService) -> (Direct, GssClient<Direct, Echo>, Arc<GssServe
     (direct.clone(), GssClient::new(direct, TestMechanism::new("alice"), service), gss)
 }
 
-/// Returns an encoded call by `alice` in an established context. The server has not executed this call.
+/// Returns an encoded call by `alice` in an established context, and its transport and client. The server has
+/// not executed this call.
 async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8>) {
     let (direct, client, _) = direct(service);
     echo(&client, &args(10, 10, 10)).await.unwrap();

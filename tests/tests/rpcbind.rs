@@ -50,8 +50,8 @@ impl SmallRpcbind {
         table.len() < before
     }
 
-    /// Returns the address for the transport of the query, or an empty string. Ignores the netid, as rpcbind
-    /// does.
+    /// Returns the address registered for TCP, the transport that carries the query, or an empty string.
+    /// Ignores the netid in the query, as rpcbind does.
     fn address(&self, mut entry: Rpcb) -> XdrString {
         entry.r_netid = XdrString::from("tcp");
         let table = self.table.lock().unwrap();
@@ -167,7 +167,8 @@ async fn ipv6_has_a_separate_netid() {
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), None);
 }
 
-/// An rpcbind answers GETADDR for the transport of the query, so a client cannot use GETADDR for RDMA.
+/// An rpcbind answers GETADDR with an address for the transport that carries the query, so a client cannot
+/// use GETADDR to find RDMA services.
 #[tokio::test]
 async fn tcp_and_rdma_are_distinguished() {
     for versions in [&[3, 4][..], &[3]] {
@@ -449,7 +450,7 @@ async fn an_invalid_address_is_an_error() {
 async fn a_missing_rpcbind_is_an_error_except_for_nfs() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert!(matches!(Rpcbind::connect(free).await, Err(RpcbindError::Connect(_))));
-    // The port of NFS is assigned, so no query is needed.
+    // NFS over RDMA has an assigned port, so no query is needed.
     let found = rpcbind::find::<nfs_v3::NfsV3>("127.0.0.1").await.unwrap();
     assert_eq!(found, Some(v4("127.0.0.1:20049")));
     let found = rpcbind::find::<nfs_v3::NfsV3>("::1").await.unwrap();

@@ -1,5 +1,5 @@
 //! Compares `rpcrdma-xdrgen sizes` with the generated code. The sizes of each type equal those in its
-//! `Layout`, and each reply needs the chunks that the runtime offers.
+//! `Layout`, and the chunks reported for each reply equal those that the runtime offers.
 
 use std::fs;
 use std::path::Path;
@@ -122,8 +122,8 @@ fn bytes(bound: &Bound) -> Option<Option<u64>> {
     }
 }
 
-/// Checks that each procedure's messages have the sizes of the generated code, and that its reply needs the
-/// chunks that the runtime offers.
+/// Checks that the compiler reports the message sizes that the generated code declares for each procedure,
+/// and the chunks that the runtime offers for its reply.
 fn check_procedures(files: &[&str], version: &str, generated: &[Generated]) {
     for inline in [1024, 4096, 65_536] {
         let assumed = Assumed { inline: Some(inline), ..Assumed::default() };

@@ -1,5 +1,5 @@
-//! Explains RPC-over-RDMA on iWARP in a capture: connections, calls with their chunks, the RDMA Reads and
-//! Writes of each call, and replies. [`read`] accepts captures with arbitrary contents.
+//! Explains the RPC-over-RDMA traffic over iWARP in a capture: connections, calls with their chunks, the RDMA
+//! Reads and Writes of each call, and replies. [`read`] accepts captures with arbitrary contents.
 
 mod call;
 mod conversation;

@@ -117,7 +117,7 @@ fn processes(runs: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the document's name and path: RFC 5662 if available, else this project's text of NFS version 3.
+/// Returns the name and the path of the document: RFC 5662 if available, else `specs/nfs3.txt`.
 fn documents() -> (&'static str, Vec<PathBuf>) {
     let corpus =
         std::env::var_os("XDRGEN_CORPUS").map(|corpus| PathBuf::from(corpus).join("rfc/rfc5662.txt"));

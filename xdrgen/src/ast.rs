@@ -80,7 +80,7 @@ pub struct Definition {
     pub docs: Vec<String>,
     /// The number and title of the section, if the document has sections: `4.3.1. Read List`.
     pub section: Option<String>,
-    /// The source text of the definition, without page breaks and line marks.
+    /// The source text of the definition, without page breaks and `///`.
     pub text: String,
 }
 
@@ -88,7 +88,7 @@ pub struct Definition {
 pub enum DefinitionKind {
     /// `const NAME = value;`, or `#define NAME value`.
     Const(ConstDef),
-    /// `typedef declaration;`, except a typedef of a body without `*` or length.
+    /// `typedef declaration;`. A typedef that only names a body is an `Enum`, `Struct` or `Union`.
     Typedef(Declaration),
     /// `enum NAME { ... };`, or `typedef enum { ... } NAME;`
     Enum(Identifier, EnumBody),

@@ -1,6 +1,7 @@
 //! Binding files: a protocol's Upper-Layer Binding to RPC-over-RDMA (RFC 8166 section 6), in TOML.
 //!
-//! Each `[[binding]]` table is the binding of one version of a program. The names are those of the document.
+//! Each `[[binding]]` table is the binding of one version of a program. Programs, versions, types, fields and
+//! procedures have the same names as in the document.
 //!
 //! ```toml
 //! [[binding]]

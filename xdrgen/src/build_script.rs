@@ -202,12 +202,12 @@ impl Build {
     /// warnings.
     ///
     /// # Errors
-    /// Returns the errors of the documents and bindings, the error of a file that cannot be read or written,
-    /// or a message about a missing setting.
+    /// Fails if a document or a binding has errors, if a file cannot be read or written, or if a required
+    /// setting is missing.
     pub fn compile(self) -> Result<Summary, BuildError> {
         let Some(out_dir) = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(PathBuf::from))
         else {
-            return Err(BuildError::Missing("OUT_DIR is not set: call `out_dir` outside of a build script"));
+            return Err(BuildError::Missing("OUT_DIR is not set: outside a build script, call `out_dir`"));
         };
         let sources = self.read()?;
         let generated = generate(&sources, &self.named_options()?);

@@ -30,9 +30,9 @@ struct Facts<'h> {
 enum Rule {
     /// Runs before invalid definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
-    /// Runs on the definitions that remain, except when protocols are compared.
+    /// Runs after these definitions are omitted, except when protocols are compared.
     Remaining(fn(&Hir, &mut Found)),
-    /// Runs once the names in all bindings are resolved and the items are marked.
+    /// Runs once the names in all bindings are resolved and the listed fields are marked as eligible.
     Binding(fn(&Facts<'_>, &mut Found)),
     /// Runs on each version with a forward binding, once the types have their final layout.
     Messages(fn(&Messages<'_>, &mut Found)),

@@ -49,7 +49,7 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Print the XDR of documents, without marks, page breaks and prose.
+    /// Print the XDR of documents, without `///`, page breaks and prose.
     #[command(after_help = "Example: rpcrdma-xdrgen extract rfc5662.txt > nfs41.x")]
     Extract(Documents),
     /// Check documents, which may use one another's names.
@@ -148,7 +148,8 @@ struct Generation {
     #[arg(long)]
     keep_going: bool,
     /// Add a derive to all types: `serde`, `arbitrary`, or the path of a derive. `serde` and `arbitrary`
-    /// require the feature of that name in the runtime and in an emitted crate. May be repeated.
+    /// require the runtime's feature of the same name; an emitted crate derives them only with its own
+    /// feature of that name. May be repeated.
     #[arg(long, value_name = "DERIVE")]
     derive: Vec<String>,
     /// Emit a complete no_std crate with this name into the directory given by --output.

@@ -117,7 +117,7 @@ pub(crate) enum Kind<'m> {
 type Number<'m> = (Part, &'m str, u32, &'m Docs);
 
 impl Kind<'_> {
-    /// Returns the kind of the part: `constant`, `struct`, `member` and so on. Returns an empty text for a
+    /// Returns the kind of the part: `constant`, `struct`, `member` and so on. Returns an empty string for a
     /// change that `diff` does not show.
     pub(crate) fn what(&self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! Lists the changes between two versions of a protocol by definition, and states whether each change affects
-//! the encoding.
+//! Lists the changes between two versions of a protocol, definition by definition, and states whether each
+//! change affects the encoding.
 //!
 //! Types and constants are matched by name, and programs and their parts by number, then by name. A removed
-//! type and a new type with the same layout usually count as renamed. A change of a type is listed at its
+//! type and a new type with the same layout usually count as renamed. A change to a type is listed at its
 //! definition, not at each use.
 
 use serde::Serialize;
@@ -51,7 +51,7 @@ pub struct Change {
 pub struct Diff {
     /// The findings in the documents themselves. If a finding is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
-    /// The changes. Changes of items in the old version come first, in source order, followed by added items.
+    /// The changes. Changes to items in the old version come first, in source order, followed by added items.
     pub changes: Vec<Change>,
     /// The definitions that were omitted from one of the versions, and therefore not compared.
     pub not_compared: Vec<NotCompared>,

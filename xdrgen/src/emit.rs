@@ -66,8 +66,8 @@ impl Emitter<'_> {
         self.module.data == Data::Borrowed
     }
 
-    /// Returns the name, without generic arguments, of a type of the runtime or of `alloc`; `None` for other
-    /// types.
+    /// Returns the name of a type that the runtime or `alloc` defines, without generic arguments. Returns
+    /// `None` for other types.
     fn imported(&self, ty: &Type) -> Option<&'static str> {
         let [owned, borrowed] = match ty {
             Type::Scalar(scalar) => return scalar_type(*scalar).err(),

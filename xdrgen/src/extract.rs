@@ -48,8 +48,8 @@ pub enum Region {
     Broken(Diagnostic),
 }
 
-/// Tries to parse one definition at the start of a text, and ignores the text after it. The map locates
-/// the text in the document. The flag is true for a published RFC.
+/// Tries to parse one definition at the start of a text, and ignores the text after the definition. The
+/// [`Map`] locates the text in the document. The `bool` is true for a published RFC.
 pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 
 /// The XDR of a document.
@@ -58,8 +58,8 @@ pub struct Extract {
     /// The form of the document.
     pub form: Form,
     /// True if the document counts as a published RFC: a line begins with `Request for Comments:` and a
-    /// number, or a document in the form `Indented` has page footers. A published RFC cannot be corrected,
-    /// so most mistakes in it are only warnings.
+    /// number, or the form is `Indented` and the document has page footers. A published RFC cannot be
+    /// corrected, so most mistakes in a published RFC are only warnings.
     pub published: bool,
     /// The XDR text, without marks, page breaks and prose.
     pub text: String,
@@ -203,7 +203,7 @@ impl<'a> Builder<'a> {
         self.text.push_str(piece);
     }
 
-    /// Adds text that is not in the document, with the position `document`.
+    /// Adds text that is not in the document, and maps the text to the offset `document`.
     fn insert(&mut self, text: &str, document: usize) {
         self.map.push(self.text.len(), document, 0);
         self.text.push_str(text);

@@ -91,7 +91,7 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
 }
 
 /// Returns the definitions of some documents, the sorted findings, and the uses of macros in source order. If
-/// `all` is set, all extensions of definitions apply, even if an extension breaks the rules.
+/// `all` is set, all extensions of definitions apply, including those that break the extension rules.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],

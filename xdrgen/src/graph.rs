@@ -182,7 +182,7 @@ impl Walk {
     }
 
     fn run(mut self, graph: &mut Graph) {
-        // The path of types, with the number of followed uses of each.
+        // The types on the path from `start`, each with the number of its uses that have been followed.
         let mut path = Vec::new();
         for start in (0..graph.len()).map(TypeId) {
             if self.number(start) != NONE {

@@ -99,7 +99,7 @@ pub struct Union {
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
-    /// True if no invalid label was omitted.
+    /// False if an invalid label was omitted.
     pub has_all_labels: bool,
 }
 
@@ -198,8 +198,7 @@ pub struct Procedure {
 /// A number of bytes: a sum of fields of a call's arguments and a constant.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
-    /// The fields by their paths. The flag is true for an `unsigned hyper`, and false for an `unsigned
-    /// int`.
+    /// The paths of the fields. The `bool` is true for an `unsigned hyper`, and false for an `unsigned int`.
     pub fields: Vec<(Vec<String>, bool)>,
     pub number: u64,
 }
@@ -253,7 +252,7 @@ impl Hir {
         ty
     }
 
-    /// Returns the type that selects a union's arm; `None` if the type is unsuitable.
+    /// Returns the selector for the type of a discriminant; `None` if the type cannot be a discriminant.
     pub(crate) fn selector(&self, discriminant: &Type) -> Option<Selector> {
         match self.resolve_alias(discriminant) {
             Type::Scalar(Scalar::Int) => Some(Selector::Int),

@@ -247,7 +247,7 @@ pub struct Procedure {
     pub docs: Docs,
 }
 
-/// The bounds of a reply in a binding, in bytes.
+/// The bounds that a binding sets for a reply, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyBounds {
     /// The largest eligible item.

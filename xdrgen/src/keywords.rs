@@ -37,8 +37,8 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Splits off the identifier or keyword at the start of a text, and returns the rest first. As in rpcgen
-/// files, the word may begin with an underscore.
+/// Splits the identifier or keyword off the start of a text. Returns the remaining text, then the word. As in
+/// rpcgen files, the word may begin with an underscore.
 pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
     // Most tokens are words, so this function operates on bytes for speed.
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';

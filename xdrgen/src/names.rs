@@ -15,8 +15,8 @@ pub enum Names {
 }
 
 impl Names {
-    /// Returns the name of a type, or of a version or a procedure as a type. For an inline body, `name`
-    /// contains the names on the path to the body, joined by `.`.
+    /// Returns the name of a type, or of the type that represents a version or a procedure. For an inline
+    /// body, `name` contains the names on the path to the body, joined by `.`.
     #[must_use]
     pub fn of_type(self, name: &str) -> String {
         match self {

@@ -96,7 +96,7 @@ pub struct Options {
     /// True to emit valid definitions even if other definitions have errors. Definitions that depend on an
     /// invalid definition are omitted.
     pub keep_going: bool,
-    /// The command that regenerates the files, for their headers.
+    /// The command that regenerates the files. The headers of the files show this command.
     pub command: String,
     /// The directory in which the command runs; `None` for the current directory. Headers show documents'
     /// paths relative to this directory.
@@ -125,7 +125,7 @@ impl Options {
         Options::new(Output::Directory { std })
     }
 
-    /// Returns the default options for a self-contained crate.
+    /// Returns the default options for a crate whose manifest inherits nothing from a workspace.
     #[must_use]
     pub fn package(name: impl Into<String>, title: impl Into<String>) -> Self {
         let manifest = Manifest::Alone { runtime: None };

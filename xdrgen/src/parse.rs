@@ -132,7 +132,7 @@ pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification,
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
     if nothing && is_lenient(extract) && !found.kept.is_empty() {
-        // The marks have another meaning: in RFC 7532, for example, they mark a directory schema.
+        // The `///` marks have another meaning: in RFC 7532, for example, they mark a directory schema.
         let start = found.kept.first().map_or(extract.map.span(0..0), |found| found.span);
         let error = DocumentKind::NoXdr.at(start);
         specification.unread.push(Span { start: 0, end: u32::MAX, ..start });

@@ -43,7 +43,7 @@ pub(crate) struct Resolved {
     pub(crate) stages: usize,
 }
 
-/// Resolves documents with all extensions of definitions, even if an extension breaks the rules.
+/// Resolves documents with all extensions of definitions, including those that break the extension rules.
 pub(crate) fn latest(documents: &[Document<'_>], known: &Known<'_>) -> Resolved {
     at_stage(documents, known, usize::MAX)
 }

@@ -1,7 +1,7 @@
 //! The similarity of two names, for suggestions.
 
-/// Returns the most similar candidate, if it is similar enough. Among equally similar candidates, returns
-/// the first in byte order.
+/// Returns the most similar candidate, if its distance is permitted for the length of `name`. Among equally
+/// similar candidates, returns the first in byte order.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     // In a short name, each letter matters.
     let max = if name.len() < 3 { 0 } else { name.len().div_ceil(3).min(3) };

@@ -1,5 +1,5 @@
-//! The sizes of a program's messages, and the chunks that they need over RPC-over-RDMA version 1 at an
-//! inline threshold.
+//! The sizes of a program's messages, and the chunks that the messages need over RPC-over-RDMA version 1 for
+//! a given inline threshold.
 //!
 //! The sizes of types are those of the generated types: the maximum encoding, and the maximum without
 //! eligible items (RFC 8166 section 3.4.1).

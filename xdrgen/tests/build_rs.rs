@@ -488,7 +488,7 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/more.x:2:18") && output.contains("`leaf`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // So is a new file with the name of a missing included file.
+    // A new file with the name of a missing included file is also detected.
     scratch.write("specs/more.x", &format!("#include \"bush.x\"\n{MORE}"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(success, "{output}");

@@ -352,7 +352,7 @@ fn headers_name_the_command_that_generates_the_file() {
         ("src/lib.rs", format!("//! regenerate with `{command}`.")),
     ] {
         let made = std::fs::read_to_string(folder.path().join(out).join(file)).unwrap();
-        assert!(made.lines().any(|made| made == line), "on one line: {made}");
+        assert!(made.lines().any(|made| made == line), "the command is not on one line: {made}");
     }
 }
 

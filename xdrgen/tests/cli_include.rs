@@ -1,4 +1,4 @@
-//! `#include "x"`: the files that the program reads, their order, and its findings about other files.
+//! `#include "x"`: the files that the program reads, their order, and the findings about included files.
 
 mod program;
 

@@ -159,7 +159,8 @@ fn equal_layouts_are_equal_in_any_spelling() {
 
 #[test]
 fn every_other_change_has_both_positions() {
-    // The changes, with codes and positions in the new protocol and in the base.
+    // The changes of a case, and the expected breaches: codes, with positions in the new protocol and in the
+    // base.
     type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
     let cases: &[Case] = &[
         (&[("struct message", "struct note"), ("id;", "id; int more;")], &["X500 base.x:7:8"]),
@@ -247,7 +248,7 @@ fn rfc_8178_has_separate_rules() {
     let codes: Vec<&str> = compare(base, &new).1.breaches.iter().map(|one| one.code()).collect();
     assert_eq!(codes, ["X505", "X507"]);
     assert_eq!(by_rfc_8178(base, &new), (vec![], vec!["WORSE = 2".to_owned()]));
-    // These rules also prohibit a new arm in a union with a default arm.
+    // RFC 8178 also prohibits a new arm in a union with a default arm.
     let new = new.replace("int value;", "int value; case WORSE: int how;");
     assert_eq!(by_rfc_8178(base, &new).0, ["X507"]);
 }

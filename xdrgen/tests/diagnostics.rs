@@ -2,7 +2,8 @@
 //! text. Every code of the compiler has a page in `DIAGNOSTICS.md`, a row in `docs/diagnostics.md` and a
 //! fixture.
 //!
-//! A fixture is named after its code, and its first lines contain the expectations:
+//! A fixture is named after its code. Its first line contains `expect:`, and its first three lines may
+//! contain the other keys:
 //!
 //! - `expect: X212 4:8`: the code of the only finding, its line and its column; `expect: X401 nowhere` if
 //!   the finding has no position in a document.
@@ -11,7 +12,7 @@
 //! - `args: generate --crate 9p`: the arguments to use instead of `check`.
 //!
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the `.stderr` files and
-//! the table, and sorts the pages.
+//! the table in `docs/diagnostics.md`, and sorts the pages in `DIAGNOSTICS.md`.
 
 mod pieces;
 
@@ -159,7 +160,7 @@ fn each_code_has_a_page_and_a_fixture() {
     let fixtures = fixtures();
     let tried: BTreeSet<&str> =
         fixtures.iter().filter_map(|fixture| fixture.expected.split(' ').next()).collect();
-    assert_eq!(codes, tried, "codes, and codes of fixtures");
+    assert_eq!(codes, tried, "all codes, and the codes that have fixtures");
     for code in codes {
         let page = diag::page(code).expect("a page");
         let (title, text) = page.split_once("\n\n").expect("a title");
@@ -169,7 +170,7 @@ fn each_code_has_a_page_and_a_fixture() {
     }
 }
 
-/// Returns the documentation with sorted pages. Returns the titles of pages of unused codes, if any.
+/// Returns the documentation with sorted pages. Fails with the titles of pages of unused codes, if any.
 fn sorted_pages(kept: &str) -> Result<String, Vec<&str>> {
     let (introduction, _) = kept.split_once("\n# X0: ").expect("the first chapter");
     let new = format!("{introduction}\n{}", diag::chapters());

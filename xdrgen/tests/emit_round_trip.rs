@@ -37,9 +37,9 @@ const REFUSED: &[(&str, &str)] = &[
 
 const NOTHING: &str = "no definition";
 
-/// The numbers of types, programs and procedures in documents. For marked documents, the number of types that
-/// the compiler supplies follows, counted by hand. All other types are counted in the text by the first words
-/// of their definitions.
+/// The numbers of types, programs and procedures in documents. The last value is the number of types that the
+/// compiler supplies, counted by hand, or `None` if the definitions are not marked. In marked documents, the
+/// test counts all other types by the first words of their definitions.
 const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
     // 23 typedefs, 7 enums, 83 structs and 34 unions. `nlm4_lock` and `nlm4_share` are missing, since
     // they use undefined names; `netobj` is supplied.

@@ -1,5 +1,5 @@
-//! Runs the document targets of `fuzz/` on their seeds, so that machines without a fuzzer also detect a
-//! change of the compiler that breaks a target.
+//! Runs the document targets of `fuzz/` on their seeds, so that machines without a fuzzer also detect
+//! compiler changes that break a target.
 
 use std::path::Path;
 

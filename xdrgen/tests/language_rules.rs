@@ -300,7 +300,7 @@ fn bounds_have_32_bits_without_a_sign() {
 fn values_of_enums() {
     finds("enum a { X = 4294967296 };\n", &["X205 1:14"], &["does not fit in 32 bits"]);
     finds("enum a { X = 0xffffffff };\n", &["X209 1:14"], &["sent as -1"]);
-    // A value that follows from a reported value may still be an error.
+    // An implicit value after a reported value may still be an error.
     finds("enum a { X = 0xffffffff, Y };\n", &["X209 1:14", "X205 1:26"], &[]);
     finds("enum a { X = 0x80000000, Y, Z };\n", &["X209 1:14"], &[]);
     finds("enum a { W, X = 4294967296, Y, Z, V = 4294967299 };\n", &["X205 1:17", "X205 1:39"], &[]);

@@ -196,7 +196,7 @@ fn long_texts_of_one_pattern() {
     survives_in_all_forms(&steps);
 }
 
-/// Macros with expansions that would exhaust the memory or overflow the stack.
+/// Macros with expansions that would exhaust memory or overflow the stack.
 #[test]
 fn macros_that_grow() {
     let mut doubled = "#define A0(x) x x\n".to_owned();

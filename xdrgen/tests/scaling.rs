@@ -95,7 +95,7 @@ fn emission_allocates_no_more_than_its_text() {
     assert!(generated.bytes_max <= limit, "{} bytes at once (limit {limit})", generated.bytes_max);
 }
 
-/// An eighth of 300,000 members, which fills hash tables to the same degree.
+/// An eighth of 300,000. With either number of members, hash tables have the same load factor.
 const MANY: usize = 37_500;
 /// Maximum peak memory per member, in bytes.
 const FOR_EACH: u64 = 360;

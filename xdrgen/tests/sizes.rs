@@ -209,7 +209,8 @@ fn module(sources: &Sources, name: &str) -> String {
     with_test(text, sources, name)
 }
 
-/// Returns Rust code with a test that compares the sizes of each type of the documents.
+/// Returns `text` with an added test, which compares the sizes of each type with those that the compiler
+/// computes.
 fn with_test(text: &str, sources: &Sources, name: &str) -> String {
     let options = Options::module(name);
     let (ir, _) = rpcrdma_xdrgen::generate::lower(sources, &options);
@@ -230,7 +231,8 @@ fn with_test(text: &str, sources: &Sources, name: &str) -> String {
     format!("{text}\n{}", TEST.replace("@LINES@", &lines))
 }
 
-/// A test of sizes. The test uses full paths, since types of the document may have any name.
+/// The test that [`with_test`] adds, with `@LINES@` in place of the assertions. The test uses full paths,
+/// since the types of a document may have any name.
 const TEST: &str = r#"
 #[cfg(test)]
 mod sizes {
@@ -346,8 +348,8 @@ fn nfs_needs_chunks_for_known_procedures() {
         row(&table(&["--inline", "8192"]), "NFSPROC3_READLINK").last().map(String::as_str),
         Some("inline")
     );
-    // At the limit: 28 bytes of transport header, 24 bytes of RPC header, 340 bytes of verifier and 208 bytes
-    // of result.
+    // Exactly 600 bytes: 28 bytes of transport header, 24 bytes of RPC header, 340 bytes of verifier and 208
+    // bytes of result.
     for (verifier, returned) in [("340", "inline"), ("341", "Reply chunk")] {
         let table = table(&["--inline", "600", "--verifier", verifier]);
         assert_eq!(row(&table, "NFSPROC3_LINK").last().map(String::as_str), Some(returned), "{table}");

@@ -27,7 +27,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     let crates = Crates::build(root)?;
     let folder = cargo::scratch(root)?.join("book");
     let path = crates.write(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    tools::succeed(mdbook("test").env("PATH", path), "an example of a guide fails")
+    tools::succeed(mdbook("test").env("PATH", path), "an example in a guide failed")
 }
 
 struct Crates {

@@ -70,8 +70,8 @@ pub(crate) fn search_path() -> Result<PathBuf, String> {
     path.map(PathBuf::from).map_err(|error| error.to_string())
 }
 
-/// Runs a step of the gate in a new root, which is removed afterwards. If this is impossible here, records
-/// the step as not run.
+/// Runs a step of the gate in a new root, which is removed afterwards. If this machine cannot create or
+/// enter a root, records the step as not run.
 pub(crate) fn run(workspace: &Path, step: &str) -> Result<(), String> {
     if let Some(why) = missing()? {
         not_run::record(step, why);
@@ -110,7 +110,7 @@ fn unshare() -> Command {
 fn enter(root: &Path, mounts: &[PathBuf], program: &[&str]) -> Result<Command, String> {
     let mut command = unshare();
     let cargo_home = cargo_home()?;
-    // Other programs that cargo has installed must not be visible.
+    // The programs in cargo's `bin` directory must not be visible.
     command.args(["sh", "-c", ENTER, "sh"]).arg(root).arg(cargo_home.join("bin"));
     command.args(mounts).arg("--").args(program).env("CARGO_HOME", cargo_home);
     Ok(command)

@@ -31,7 +31,7 @@ pub(crate) fn checked(root: &Path) -> Result<(), String> {
     run(root, &["dist", "--check"], &Arguments::default())
 }
 
-/// Returns why the archive cannot be built and tested on this machine, or `None` if it can be.
+/// Returns the first missing requirement for building and testing the archive on this machine, if any.
 fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root can run programs in another root directory".to_owned());

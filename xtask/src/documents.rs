@@ -142,7 +142,8 @@ struct Link<'t> {
 }
 
 impl Link<'_> {
-    /// Returns an error message if the link is invalid. The document `name` with the `text` is in `folder`.
+    /// Returns an error message if the link is invalid. `folder`, `name` and `text` are the directory, the
+    /// path and the text of the document that contains the link.
     fn problem(&self, folder: &Path, name: &str, text: &str) -> Option<String> {
         let Link { path, anchor, .. } = self;
         let file = folder.join(path);

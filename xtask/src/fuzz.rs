@@ -11,7 +11,7 @@ use std::thread;
 
 use crate::cargo;
 
-/// The targets to run.
+/// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The targets (default: all)
@@ -109,7 +109,7 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static str, &'static str)>, String>
     names.iter().map(find).collect()
 }
 
-/// Returns the host's target triple. If cargo receives the triple explicitly, the flags do not apply to build
+/// Returns the host's target triple. If cargo receives the triple explicitly, [`FLAGS`] do not apply to build
 /// scripts.
 fn host() -> Result<String, String> {
     let output =

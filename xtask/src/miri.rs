@@ -11,7 +11,7 @@ use crate::filters::{self, Filters};
 use crate::packages::VERBS;
 use crate::tools;
 
-/// The tests to run.
+/// Options of `cargo xtask miri`.
 #[derive(Default, clap::Args)]
 pub(crate) struct Arguments {
     /// Part of the names of the tests to run (default: all)

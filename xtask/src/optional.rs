@@ -15,7 +15,7 @@ struct Optional {
     features: &'static str,
     /// Returns the system packages that the features need and that are missing.
     missing: fn() -> Vec<&'static str>,
-    /// The directories of the packages with tests of the features.
+    /// The directories of the packages that test the features.
     directories: &'static [&'static str],
     /// The test binary that needs the features.
     test: Option<&'static str>,

@@ -79,8 +79,8 @@ pub(crate) struct NotRun {
     elsewhere: BTreeMap<String, usize>,
 }
 
-/// Prefixes of the reasons for skipping tests that other steps and long jobs run: variables that select
-/// tests, such as `RPCRDMA_LAB_SUITES`.
+/// Prefixes of variables that select tests, such as `RPCRDMA_LAB_SUITES`. If the reason for skipping a test
+/// begins with such a variable, another step or a long job runs the test.
 const ELSEWHERE: [&str; 3] = ["RPCRDMA_LAB", "RPCRDMA_PEERS", "RPCRDMA_RPCBIND"];
 
 impl NotRun {

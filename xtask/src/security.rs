@@ -60,7 +60,7 @@ impl Reference<'_> {
     }
 }
 
-/// Returns the rows of tables and the items of lists, with their lines.
+/// Returns the rows of tables and the items of lists, with their line numbers.
 fn statements(text: &str) -> Vec<(usize, String)> {
     let mut statements: Vec<(usize, String)> = Vec::new();
     let mut before = "";

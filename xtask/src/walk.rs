@@ -21,8 +21,8 @@ const TYPES: &str = "docs/types.md";
 /// The front page of the runtime's rustdoc.
 const FRONT_PAGE: &str = "rpcrdma-runtime/README.md";
 
-/// What a quick start must show: the compiler's installation, a build script with a binding, the binding, and
-/// calls over RDMA and TCP.
+/// Parts that a quick start must contain: the compiler's installation, a build script with a binding, the
+/// binding, and calls over RDMA and TCP.
 const QUICK_START: [&str; 5] = [
     "cargo install --locked ",
     ".binding(\"specs/kv.ddp.toml\")",

@@ -55,7 +55,7 @@ impl Procedure for Get {
     const NAME: &'static str = "KV_GET";
 }
 
-/// Stores values in the memory that received them, and sends them from there without copying.
+/// Keeps values in their receive buffers, and sends them from these buffers without copying.
 #[derive(Default)]
 struct Store(Mutex<HashMap<Key, Value>>);
 impl Service for Store {

@@ -3,7 +3,7 @@
 //!
 //! Client and server each create a span for a call. RPC carries no trace context, so the two spans belong to
 //! separate traces. The XID and the addresses of the connection correlate the spans. This exporter prints a
-//! line per span. A service uses an exporter that sends spans to a collector, for example from the crate
+//! line per span. In production, use an exporter that sends spans to a collector, for example from the crate
 //! `opentelemetry-otlp`.
 
 use std::io::Write;

@@ -63,7 +63,7 @@ pub struct Nfs3dArguments {
     /// this port as the mount option mountport=PORT
     #[arg(long, value_name = "ADDR:PORT")]
     pub tcp: Option<String>,
-    /// The file with the key of file handles; created if it does not exist
+    /// The file with the key for file handles; created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub handle_key: Option<PathBuf>,
     /// Print statistics when the server stops: connections, replies, duplicate requests, traffic, and

@@ -107,7 +107,7 @@ impl Remote {
         self.make_link(above, temporary.clone(), target).await?;
         let renamed = self.rename((above, temporary.clone()), (above, name)).await;
         if renamed.is_err() {
-            // The error of the rename is more useful than an error of the removal.
+            // If the rename fails, its error is more useful than an error from the removal.
             let _ = self.remove(above, temporary).await;
         }
         renamed

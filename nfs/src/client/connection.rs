@@ -244,8 +244,8 @@ async fn registered(url: &Url) -> Result<SocketAddr, ClientError> {
         match rpcbind.lookup(Mount::NUMBER, Mount::VERSION, netid).await {
             Ok(Some(address)) => return Ok(address),
             Ok(None) => {}
-            // A server usually registers 0.0.0.0 and `::`. Over IPv6, only `::` can be replaced by the
-            // address of the host.
+            // A server usually registers 0.0.0.0 and `::`, which `lookup` replaces with the host's address.
+            // For an IPv6 host, only `::` can be replaced, so the other netid is also tried.
             Err(error @ RpcbindError::BadAddress { .. }) => unusable = Some(error),
             Err(error) => return Err(error.into()),
         }

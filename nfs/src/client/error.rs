@@ -73,7 +73,7 @@ pub enum ClientError {
         /// The mismatch.
         what: &'static str,
     },
-    /// An I/O error of the source or the receiver of the data, such as a local file.
+    /// An I/O error at the source or the destination of the data, such as a local file.
     #[error(transparent)]
     Local(#[from] io::Error),
     /// A task of this client stopped before its call completed.

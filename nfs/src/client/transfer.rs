@@ -120,10 +120,10 @@ impl Remote {
         Ok(sum.into())
     }
 
-    /// Avoids a READ as the last call before an RDMA connection closes. Linux 6.12 releases the resources of
-    /// RDMA Writes on another thread after the reply, and crashes if the connection no longer exists
-    /// (`svc_rdma_write_info_free_async`). The file's data is complete by then, so the result is ignored and
-    /// the timeout is short.
+    /// Calls NULL, so that a READ is never the last call before an RDMA connection closes. Linux 6.12
+    /// releases the resources of RDMA Writes on another thread after the reply, and crashes if the connection
+    /// no longer exists (`svc_rdma_write_info_free_async`). The file's data is complete by then, so the
+    /// result is ignored and the timeout is short.
     async fn call_once_more(&self) {
         if matches!(self.connection, ServerConnection::Rdma(_)) {
             let _ = timeout(WORKAROUND_TIMEOUT, self.nfs.null()).await;

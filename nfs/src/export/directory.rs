@@ -1,4 +1,4 @@
-//! Serves a directory of this machine.
+//! Serves a local directory.
 //!
 //! No call reaches a file outside the served directory. Paths relative to the served directory are resolved
 //! in a sandbox (cap-std), and each name in a call must be a single path component. A symbolic link as the
@@ -17,8 +17,8 @@
 //! - LOOKUP and MKDIR fail with [`NfsError::NameTooLong`] for a directory that is more than 1,024 levels
 //!   below the served directory.
 //! - A change of the attributes of a link, pipe, socket or device writes the whole file system to stable
-//!   storage, because such a file has no fsync. So does a change of a file or directory that the server
-//!   cannot read.
+//!   storage, because fsync is impossible on such a file. So does a change of a file or directory that
+//!   the server cannot read.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes on this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
@@ -205,9 +205,9 @@ impl DirectoryExport {
     /// ([`DirectoryExport::keyed`]), handles stay valid longer.
     ///
     /// # Errors
-    /// The path cannot be opened or is not a directory. The process is root but cannot act as its callers,
-    /// for example without CAP_SETUID or CAP_SETGID. The system cannot provide random bytes or start a
-    /// thread.
+    /// Fails if the path cannot be opened or is not a directory, or if the system cannot provide random bytes
+    /// or start a thread. A root process also fails if it cannot act as its callers, for example without
+    /// CAP_SETUID or CAP_SETGID.
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;

@@ -30,7 +30,7 @@ pub struct MountHandler<E> {
 }
 
 impl<E: Export> MountHandler<E> {
-    /// Serves one export with the path `/`.
+    /// Serves one export at `/`.
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
         MountHandler::of(NfsHandler::new(export).into())
@@ -95,7 +95,8 @@ fn find<'a, E>(
     found.min_by_key(|(_, below)| below.clone().count())
 }
 
-/// Returns the flavors that NFS accepts. Callers with AUTH_NONE are anonymous where AUTH_SYS is accepted.
+/// Returns the flavors that NFS calls may use. Includes AUTH_NONE if AUTH_SYS is accepted: callers with
+/// AUTH_NONE are anonymous.
 fn flavors(policy: &ExportPolicy) -> Vec<i32> {
     let none = policy.security.contains(&Security::Sys).then_some(AUTH_NONE);
     policy.security.iter().map(|security| security.flavor()).chain(none).collect()

@@ -14,7 +14,7 @@ const CALLS_MAX: usize = 64;
 /// allowed, because concurrent stable writes share one sync.
 const CHANGES_MAX: usize = 16;
 
-/// Limits an owner's concurrent blocking calls, and its concurrent changes of one file or directory. Further
+/// Limits an owner's concurrent blocking calls, and its concurrent changes to one file or directory. Further
 /// calls wait without occupying a thread.
 #[derive(Debug)]
 pub(super) struct CallPermits {

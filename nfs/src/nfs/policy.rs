@@ -205,6 +205,6 @@ mod tests {
         assert!(admitted(&policy, from(1023)));
         assert!(!admitted(&policy, from(1024)) && !admitted(&policy, None));
         let nets = vec!["10.1.0.0/16".parse().unwrap()];
-        assert!(!admitted(&ExportPolicy { allow: nets, ..policy }, from(1023)), "from elsewhere");
+        assert!(!admitted(&ExportPolicy { allow: nets, ..policy }, from(1023)), "the address is not allowed");
     }
 }

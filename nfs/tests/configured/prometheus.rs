@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 type Labels<'t> = BTreeMap<&'t str, &'t str>;
 
-/// The samples of one histogram with the same labels.
+/// The samples of one histogram with the same labels, except for `le`.
 #[derive(Default)]
 struct Histogram {
     /// Upper bounds and cumulative counts.
@@ -60,7 +60,7 @@ fn without_bound<'t>(labels: &Labels<'t>) -> Labels<'t> {
     labels.iter().map(|(name, value)| (*name, *value)).filter(|(name, _)| *name != "le").collect()
 }
 
-/// Returns false if the sample is invalid, or if a sum or count occurs twice.
+/// Records a sample. Returns false if the sample is invalid, or if a sum or count occurs twice.
 fn record(histogram: &mut Histogram, suffix: &str, bound: Option<&str>, value: f64) -> bool {
     match (suffix, bound.map(str::parse)) {
         ("_bucket", Some(Ok(bound))) => {

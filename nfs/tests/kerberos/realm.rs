@@ -60,7 +60,7 @@ impl Realm {
         ));
         let deadline = Instant::now() + Duration::from_secs(30);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(Instant::now() < deadline, "the KDC does not listen");
+            assert!(Instant::now() < deadline, "the KDC is not listening");
             thread::sleep(Duration::from_millis(20));
         }
         Some(realm)

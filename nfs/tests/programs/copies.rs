@@ -242,7 +242,7 @@ fn a_sync_changes_links() {
         has(tree, "three");
         assert!(fs::symlink_metadata(&temporary).is_err());
     }
-    // Other commands change no links, and a sync replaces only links.
+    // Other commands change no links, and a sync does not replace a file with a link.
     set("four");
     assert_eq!(fails(&nfs3(here.path(), &["put", "-r", "copy", daemon.url.as_str()])).0, 1);
     has(&copy, "three");

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// The pkg-config names of the libraries, and their Debian packages.
+/// The pkg-config names of the libraries that rpcrdma-verbs needs, and their Debian packages.
 const LIBRARIES: &[(&str, &str)] = &[
     ("libibverbs", "libibverbs-dev"),
     ("librdmacm", "librdmacm-dev"),
@@ -23,7 +23,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("libnl-route-3.0", "libnl-route-3-dev"),
 ];
 
-/// The programs and their Debian packages.
+/// The programs that rpcrdma-verbs needs, and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3", "python3")];
 
 const KRB5_LIBRARIES: &[(&str, &str)] = &[("mit-krb5-gssapi", "libkrb5-dev")];

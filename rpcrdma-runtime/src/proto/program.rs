@@ -341,8 +341,8 @@ pub trait Service: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>>;
 }
 
-/// Runs one procedure for a generated dispatcher: decodes all bytes of the arguments, makes the call and
-/// encodes the result into `reply`.
+/// Runs one procedure for a generated dispatcher: decodes all bytes of the arguments, runs `call` and encodes
+/// the result into `reply`.
 ///
 /// # Errors
 /// Returns the [`Reject`] that `call` returns, [`Reject::GarbageArguments`] if the arguments cannot be

@@ -230,7 +230,7 @@ pub enum CloseReason {
     },
     /// The peer timed out. The text describes the timeout.
     Timeout(String),
-    /// A local failure, usually an error of the operating system. The text describes the failure.
+    /// A local failure, usually an operating system error. The text describes the failure.
     Io(String),
 }
 

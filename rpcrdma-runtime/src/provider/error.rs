@@ -1,7 +1,7 @@
 use std::error::Error;
 use std::io;
 
-/// An error of a provider.
+/// A provider's error.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The reason why a connection attempt failed.

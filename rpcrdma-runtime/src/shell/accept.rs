@@ -176,8 +176,8 @@ fn is_transient(error: &io::Error) -> bool {
 
 /// ENFILE, EMFILE and ENOBUFS, which [`io::ErrorKind`] does not name. On Linux, `accept` also returns pending
 /// errors of the new connection: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN,
-/// EHOSTUNREACH. A firewall causes EPERM. Registering the new connection with epoll fails with ENOSPC if the
-/// user has reached `max_user_watches`.
+/// EHOSTUNREACH. EPERM means that a firewall rule forbids the connection. Registering the new connection with
+/// epoll fails with ENOSPC if the user has reached `max_user_watches`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const TRANSIENT: [i32; 13] = [1, 23, 24, 28, 105, 64, 71, 92, 95, 100, 101, 112, 113];
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]

@@ -33,8 +33,8 @@ pub(super) const fn forward<P: Program>() {
     assert!(!P::BACKWARD_ONLY, "only the server calls a `BackwardOnly` program: a client cannot call it");
 }
 
-/// Checks that a [`BackwardOnly`](crate::proto::program::BackwardOnly) program is marked as such for
-/// [`forward`].
+/// Checks that a [`BackwardOnly`](crate::proto::program::BackwardOnly) program sets `Program::BACKWARD_ONLY`,
+/// which [`forward`] checks.
 pub(super) const fn backward_only<P: Program>() {
     assert!(
         P::BACKWARD_ONLY,

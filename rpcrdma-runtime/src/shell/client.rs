@@ -80,7 +80,7 @@ impl Client {
     /// Connects with a connector of any provider. The client also reconnects with this connector.
     ///
     /// # Errors
-    /// The [`ConnectError`] of the connector.
+    /// The connector's [`ConnectError`].
     pub async fn connect_via(
         connector: impl Connector,
         options: ClientOptions,

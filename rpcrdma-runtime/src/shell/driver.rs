@@ -95,7 +95,8 @@ pub(super) struct Progress {
     pub(super) ended: bool,
 }
 
-/// Returns `None` if the session ends before more than `seen` connections have been made.
+/// Waits until more than `seen` connections have been made, and returns their number. Returns `None` if the
+/// session ends first.
 pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, seen: u64) -> Option<u64> {
     let reached = progress.wait_for(|progress| progress.ended || progress.connections > seen).await.ok()?;
     (reached.connections > seen).then_some(reached.connections)

@@ -29,7 +29,7 @@ pub(super) enum DuplicateEnd {
 pub(super) enum Lookup {
     /// The call is new and must run. After the call, pass the ticket to [`DuplicateCache::finish`].
     New(Ticket),
-    /// The call is already running. The receiver waits for its end.
+    /// The call is already running. The receiver gets a [`DuplicateEnd`] once the call has ended.
     Running(oneshot::Receiver<DuplicateEnd>),
     /// The call has already run, and this is its cached reply.
     Answered(RpcReply),

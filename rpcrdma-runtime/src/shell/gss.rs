@@ -190,7 +190,8 @@ async fn step(
     }
 }
 
-/// Sets `handle` to the context handle if the server asks for another token.
+/// Exchanges tokens with the server until the context is established. Sets `handle` to the context handle if
+/// the server asks for another token.
 async fn exchange_tokens<P: Program>(
     transport: &impl MessageTransport<P>,
     mechanism: &Arc<dyn GssMechanism>,

@@ -88,8 +88,8 @@ impl CallContext {
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
     /// reserved before the handler runs. A call has no reservation if it did not wait for memory and its
-    /// chunks total at most 16 KiB. For this call, the method returns `None` if `bytes` is at most 16 KiB.
-    /// For larger replies, each invocation makes a separate reservation, which the handler must hold while it
+    /// chunks total at most 16 KiB. For such a call, this method returns `None` if `bytes` is at most 16 KiB.
+    /// For a larger reply, each invocation makes a separate reservation, which the handler must hold while it
     /// uses the memory. Over TCP, a reply without a reservation counts as soon as it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {
@@ -199,12 +199,12 @@ mod tests {
         let budget = MemoryBudget::new(16 << 20);
         let [heavy, light] = [1, 2].map(|last| account(&budget, last));
         let mut connections: Vec<_> = (0..32).map(|_| heavy.waiting()).collect();
-        assert!(connections.iter_mut().all(|waiting| waiting.set(64 << 10)), "two MiB");
+        assert!(connections.iter_mut().all(|waiting| waiting.set(64 << 10)), "an eighth of the budget");
         assert!(!connections[0].set((64 << 10) + 1));
         let mut other = light.waiting();
         assert!(other.set(64 << 10));
         assert!(!other.set((64 << 10) + 1), "the other owner has used the shared eighth");
-        assert!(connections[0].set(1000), "fewer calls");
+        assert!(connections[0].set(1000), "a smaller size is always allowed");
         drop(connections);
         drop(other);
         assert!(heavy.waiting().set(2 << 20), "all memory is released");

@@ -63,8 +63,8 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// `endpoints` returns the addresses of the current connection, which may have replaced the connection that
-/// carried the call.
+/// Runs `exchange` in the span of the call, then counts and reports the outcome. `endpoints` returns the
+/// addresses of the current connection, which may have replaced the connection that carried the call.
 pub(super) async fn observed<Q: Procedure>(
     observer: Option<&Observer>,
     stats: &ClientStats,

@@ -103,14 +103,13 @@ pub struct ServerOptions {
     /// server may call its client is never idle.
     ///
     /// When [`max_connections`](Self::max_connections) is reached, the server applies the first matching rule
-    /// to a new connection:
+    /// to a new connection. In these rules, an IPv6 address stands for its 64-bit prefix.
     ///
     /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
     ///    idle longest.
-    /// 2. If another address or prefix has at least two more connections than that of the new connection, the
-    ///    server closes the least recently active connection of the address or prefix with the most
-    ///    connections.
-    /// 3. If any address or prefix has at least two connections, the server closes the new connection.
+    /// 2. If any address has at least two more connections than the address of the new connection, the server
+    ///    closes the least recently active connection of the address with the most connections.
+    /// 3. If any address has at least two connections, the server closes the new connection.
     /// 4. Otherwise, the new connection waits to be accepted.
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.

@@ -140,7 +140,7 @@ impl<C: Connection> RdmaInbound<C> {
         (inbound, executor)
     }
 
-    /// Returns `None` if the call did not wait for memory.
+    /// Removes the memory of a call from `fetching`. Returns `None` if the call did not wait for memory.
     fn take_memory(&mut self, call: CallKey) -> Option<CallMemory> {
         let at = self.fetching.iter().position(|(key, _)| *key == call)?;
         Some(self.fetching.swap_remove(at).1)
@@ -186,7 +186,7 @@ impl<C: Connection> RdmaInbound<C> {
         let Some(completion) = others else { return };
         // If the owner's share is used up, even small calls wait, because their unread replies use memory. A
         // connection may exceed the share by one call, because a call is not counted until the connection
-        // waits again.
+        // next waits for an event.
         self.responder.hold_calls(if self.account.has_room() { SMALL + 1 } else { 0 });
         if self.refuse_until.is_some_and(|until| until <= Instant::now()) {
             self.refuse_until = self.serving.refuse_fatal_calls(&mut self.responder, self.peer);

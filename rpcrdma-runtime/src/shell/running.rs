@@ -61,7 +61,7 @@ impl<K: Send + 'static> Running<K> {
         Running { executor, attempt, tasks: JoinSet::new() }
     }
 
-    /// Returns the call if it ends immediately, with or without a reply.
+    /// Starts the call in `message`. Returns the call if it ends immediately, with or without a reply.
     pub(super) fn start(
         &mut self,
         key: K,

@@ -283,8 +283,8 @@ impl TrackedCall {
         self.finish(kept, reply);
     }
 
-    /// If the call has used its connection, its duplicates run. This includes failed calls: they usually fail
-    /// because their connection is lost.
+    /// Reports the end of the call to the cache. If the call has used its connection, its duplicates run,
+    /// even if the call failed: such a call usually fails because its connection is lost.
     fn finish(&mut self, kept: bool, reply: Option<&RpcReply>) {
         match self.ticket.take() {
             Some(ticket) if self.used.get() => self.cache.finish_unshared(ticket),
@@ -305,8 +305,8 @@ impl Drop for TrackedCall {
 }
 
 /// Records whether a call's handler has used the connection with `CallContext::backward`. If so, the reply is
-/// neither cached nor sent to waiting duplicates, because a retransmission on another connection must repeat
-/// the effect.
+/// neither cached nor sent to waiting duplicates, because a retransmission on another connection must use
+/// that connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectionUsed(Arc<AtomicBool>);
 

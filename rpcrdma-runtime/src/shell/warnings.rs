@@ -114,7 +114,7 @@ mod tests {
         assert!(warn(Kind::RecordTooLong, [192, 0, 2, 1]) && warn(Kind::Panic, [192, 0, 2, 2]));
         // Many owners share the limit of the server.
         let refused = (0..=255).filter(|last| warn(Kind::RefusedPeer, [198, 51, 100, *last])).count();
-        assert_eq!(refused, MAX_REFUSED, "peers that may not connect do not suppress other warnings");
+        assert_eq!(refused, MAX_REFUSED, "warnings about peers that may not connect have their own limit");
         let given = (0..=255).filter(|last| warn(Kind::CallTooLong, [192, 0, 2, *last])).count();
         assert_eq!(given, MAX_WARNINGS - 3);
         assert!(!warn(Kind::ReplyTooLong, [192, 0, 2, 3]));

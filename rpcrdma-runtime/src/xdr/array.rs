@@ -46,7 +46,7 @@ fn encode_element<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     value.encode(sink).map_err(|error| error.at_index(index))
 }
 
-/// Writes as many elements as fit into the memory after the sink's end. Returns their number.
+/// Writes as many elements as fit into the memory after the sink's content. Returns their number.
 #[inline]
 fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],

@@ -358,8 +358,8 @@ impl<'a, T> From<&'a T> for BoxRef<'a, T> {
     }
 }
 
-/// Like a `Box`, a `BoxRef` has lengths without a bound: with a bound, the size of a recursive type would
-/// depend on itself.
+/// The lengths are unknown, as for a `Box`: `T` may contain this `BoxRef`, so lengths computed from those of
+/// `T` would depend on themselves.
 impl<T: Layout> Layout for BoxRef<'_, T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN;
     const HELD: Items = T::HELD;

@@ -85,7 +85,8 @@ impl Buffer {
     pub(super) fn put_padded(&mut self, data: &[u8]) {
         let pad = pad_len(data.len());
         let Some(room) = self.room(data.len().saturating_add(pad)) else { return self.append(data, pad) };
-        // Clears the last word first: this word contains all padding, and the data then overwrites the rest.
+        // First clears the last word, which contains all padding. The data then overwrites the other bytes of
+        // this word.
         if let Some(word) = room.last_chunk_mut::<4>() {
             *word = [0; 4];
         }

@@ -46,7 +46,7 @@ pub const fn count<T: Count<Count = T> + Copy>(bound: T) -> <T as Count>::Count 
     note = "write a number or a bool directly, a value of an enum by its path in quotes, as in `case = \"Color::Red\"`, or a constant of type `{D}`"
 )]
 pub trait Label<D> {
-    /// The type itself, as with [`Count`].
+    /// The type itself. See [`Count::Count`] for the reason.
     type Label;
 }
 

@@ -51,7 +51,8 @@ pub enum ErrorKind {
         /// The number.
         value: i64,
     },
-    /// A discriminant without an arm in the union or, in encoding, one that selects another arm.
+    /// A discriminant without an arm in the union or, when encoding, a stored discriminant that selects
+    /// another arm.
     UnknownDiscriminant {
         /// The name of the union.
         type_name: &'static str,

@@ -78,7 +78,7 @@ impl<'de, T: Decode<'de>> Field<'de, T> {
 }
 
 /// Reports a type that implements [`Layout`] by hand but lacks [`Encode`] where it is required.
-#[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
+#[allow(missing_docs, clippy::missing_errors_doc)] // see the methods of `Field`
 pub trait Known<T: Layout>: Sized {
     fn encode<S: Sink + ?Sized, const RUN: bool>(self, value: &T, sink: &mut S) -> Result<(), Error>
     where
@@ -118,7 +118,7 @@ impl<T: Layout> Known<T> for Field<'_, T> {}
 
 /// Reports a type that implements [`Encode`] but lacks [`Decode`] where it is required. A type that lacks
 /// both traits is reported earlier.
-#[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
+#[allow(missing_docs, clippy::missing_errors_doc)] // see the methods of `Field`
 pub trait Written<'de, T: Encode>: Sized {
     fn decode(self, reader: &mut Reader<'de>) -> Result<T, Error>
     where
@@ -146,7 +146,7 @@ impl<'de, T: Encode> Written<'de, T> for Field<'de, T> {}
 
 /// Accepts a type whose missing encoding is already reported, so that no further error follows. These methods
 /// never run.
-#[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
+#[allow(missing_docs, clippy::missing_errors_doc)] // see the methods of `Field`
 pub trait Unknown<T> {
     fn encode<S: ?Sized, const RUN: bool>(&self, _value: &T, _sink: &mut S) -> Result<(), Error> {
         Err(refused())

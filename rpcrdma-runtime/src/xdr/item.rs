@@ -13,7 +13,7 @@ pub struct Item {
 
 /// Memory for a received item, supplied by the receiver.
 pub trait ItemMemory: fmt::Debug + Send + Sync {
-    /// Returns the memory as an empty buffer. Returns `None` while the buffer of an earlier call, or data in
-    /// it, still exists.
+    /// Returns the memory as an empty buffer. Returns `None` while the buffer of an earlier call, or data
+    /// that shares its memory, still exists.
     fn acquire(&self) -> Option<BytesMut>;
 }

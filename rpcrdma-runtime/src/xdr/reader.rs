@@ -278,7 +278,7 @@ impl<'de> Reader<'de> {
         self.refused_opaque(len)
     }
 
-    /// Reads opaque data with separate checks, to determine the error of invalid data.
+    /// Reads invalid opaque data with separate checks, to find out which error to return.
     #[cold]
     fn refused_opaque(&mut self, len: usize) -> Result<&'de [u8], Error> {
         let data = self.take(len)?;
@@ -351,8 +351,8 @@ impl<'de> Reader<'de> {
             }
             Items::InOrder { next, rest } => {
                 let Some((first, behind)) = rest.split_first() else { return Ok(None) };
-                // An empty item consumes no chunk, as with Linux's server: an interpretation of RFC 8166
-                // section 4.3.2.2.
+                // An empty item consumes no chunk. Linux's server interprets RFC 8166 section 4.3.2.2 in the
+                // same way.
                 if len == 0 {
                     return Ok(None);
                 }

@@ -5,7 +5,8 @@
 //! human-readable and the string is UTF-8, otherwise as bytes. Deserialization rejects a value that is longer
 //! than its type allows.
 //!
-//! A field that needs a shape names the shape, as in generated types:
+//! A field that needs a shape names the shape in a `with` attribute. Generated types have the same
+//! attributes:
 //!
 //! ```
 //! use rpcrdma_runtime::xdr::{Xdr, serde_as};

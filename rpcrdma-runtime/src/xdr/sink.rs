@@ -20,9 +20,9 @@ pub trait Sink {
         None
     }
 
-    /// Returns memory after the sink's end that the caller may overwrite. [`Sink::advance`] appends the first
-    /// bytes of this memory. Values of variable size are thus written without separate reservations. A sink
-    /// without such memory returns an empty slice.
+    /// Returns memory after the sink's content that the caller may overwrite. [`Sink::advance`] appends the
+    /// first bytes of this memory. Values of variable size are thus written without separate reservations. A
+    /// sink without such memory returns an empty slice.
     #[inline]
     fn ahead(&mut self) -> &mut [u8] {
         &mut []
@@ -271,8 +271,8 @@ impl Sink for Room<'_> {
     }
 }
 
-/// Memory after another sink's end, or on the stack. A value that does not fit is discarded and written again
-/// by another method.
+/// Memory after another sink's content, or on the stack. A value that does not fit is discarded and written
+/// again by another method.
 pub(super) struct TrialSink<'a> {
     rest: &'a mut [u8],
     /// Offset of the end of `rest` in the unreduced stream.
@@ -320,7 +320,8 @@ impl Sink for TrialSink<'_> {
             self.full = true;
             return Ok(());
         };
-        // Clears the last word first: this word contains all padding, and the data then overwrites the rest.
+        // First clears the last word, which contains all padding. The data then overwrites the other bytes of
+        // this word.
         if let Some(word) = room.last_chunk_mut::<4>() {
             *word = [0; 4];
         }

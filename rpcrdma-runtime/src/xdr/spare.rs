@@ -89,7 +89,7 @@ pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     })
 }
 
-/// Concatenates two pieces. Short copies share a block, which can be reused once all of its copies are
+/// Concatenates two pieces. Short copies share a block, which can be reused once all copies in the block are
 /// dropped.
 pub(crate) fn copied(pieces: [&[u8]; 2]) -> Bytes {
     with(|spare| spare.copied(pieces))

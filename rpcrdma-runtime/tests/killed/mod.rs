@@ -1,4 +1,4 @@
-//! A server of the programs GATE and ECHO over any transport. Tests can kill and restart the server.
+//! A server for the programs GATE and ECHO over any transport. Tests can kill and restart the server.
 // Each test uses only a part of this module.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 

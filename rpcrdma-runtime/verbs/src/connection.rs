@@ -42,11 +42,11 @@ pub struct VerbsConnection {
     phase: Phase,
     /// Registrations and deregistrations that run on other threads.
     blocking: JoinSet<Result<Blocking, RecvError>>,
-    /// The start of polling without progress, for [`VerbsOptions::spin`].
+    /// The time since which polling has made no progress, for [`VerbsOptions::spin`].
     idle_since: Option<Instant>,
     /// The end of the current interval of [`VerbsOptions::keepalive`].
     keepalive: Option<Pin<Box<Sleep>>>,
-    /// Whether work or a Receive completed in this interval.
+    /// Whether work or a Receive completed in the current keepalive interval.
     active: bool,
     /// Enforces the minimum rate. `None` if any rate is allowed, as for all clients.
     pace: Option<Pace>,
@@ -445,7 +445,7 @@ impl Connection for VerbsConnection {
         let flushed = self.flush(None);
         self.take_fenced();
         let is_posted = self.queue_pair.as_ref().is_some_and(|queue_pair| !queue_pair.has_queued());
-        // Blocking jobs and a local close need a context, and so does polling the device instead of waiting.
+        // Blocking jobs, a local close and spinning (`VerbsOptions::spin`) need a task context.
         let is_quiet = self.ready.is_empty() && self.blocking.is_empty() && self.options.spin.is_zero();
         flushed && is_posted && is_quiet && matches!(self.phase, Phase::Open)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// The reason why connecting over an RDMA device, or accepting or refusing a connection, failed.
+/// The reason why a connection over an RDMA device could not be established, accepted or refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerbsError {

@@ -30,7 +30,7 @@
 //! # Remote invalidation
 //!
 //! If the device supports type 2 memory windows, a client advertises windows and lets the server invalidate
-//! them (R flag 1, RFC 8797 section 4.1). [`MemoryWindows`] lists the exceptions. Otherwise the client
+//! them (R flag 1, RFC 8797 section 4.1). [`MemoryWindows`] lists the exceptions. Without windows, the client
 //! forbids remote invalidation (R flag 0): it advertises memory regions and deregisters each region to fence
 //! it.
 //!

@@ -50,7 +50,7 @@ pub struct VerbsOptions {
     pub inline: u32,
     /// How long an idle connection polls the device before it waits for an event (default zero).
     ///
-    /// Polling saves system calls and uses processor time.
+    /// Polling saves system calls but uses processor time.
     pub spin: Duration,
     /// When to use memory windows (default [`MemoryWindows::Auto`]).
     pub windows: MemoryWindows,

@@ -77,7 +77,7 @@ pub(super) struct QueuePair {
     sink_end: u64,
     /// The owner of the cached buffers for RDMA Reads.
     read_buffers: Owner,
-    /// Slots for short sent and fetched data.
+    /// Slots for short data that is sent or fetched.
     copy_slots: Slots,
     receive_slots: Slots,
     posted_receives: u32,
@@ -135,7 +135,7 @@ impl QueuePair {
             // queue pair first.
             match unsafe { id.create_queue_pair(domain.as_ptr(), &mut attributes) } {
                 Ok(raw) => break raw,
-                // Verbs cannot query the device's limit on inline data.
+                // The verbs API has no query for the device's limit on inline data.
                 Err(_) if max_inline >= MIN_INLINE => max_inline /= 2,
                 Err(_) if max_inline > 0 => max_inline = 0,
                 Err(error) => return Err(error),
@@ -249,7 +249,8 @@ impl QueuePair {
     }
 
     /// Posts queued work as one batch, up to the capacity of the send queue. While another thread registers
-    /// memory for a transfer, this transfer and later work continue only if `cx` is `Some`.
+    /// memory for a transfer, neither this transfer nor later work is posted. This method detects the end of
+    /// the registration only if `cx` is `Some`.
     pub(super) fn flush(&mut self, mut cx: Option<&mut Context<'_>>) -> io::Result<()> {
         let mut batch: Vec<WorkRequest> = Vec::new();
         while self.is_registered(cx.as_deref_mut())?
@@ -561,8 +562,8 @@ impl QueuePair {
     fn invalidated(&mut self, completion: &ib::ibv_wc) -> Result<Option<u32>, CloseReason> {
         let mut flags = ib::ibv_wc_flags::IBV_WC_WITH_INV;
         if self.device.rxe {
-            // Rxe passes the kernel's value of the flag to user space, where the same bit means `IP_CSUM_OK`.
-            // That flag does not apply to messages on a reliable connection.
+            // Rxe passes the kernel's value of `WITH_INV` to user space, where this bit means `IP_CSUM_OK`.
+            // `IP_CSUM_OK` does not apply to messages on a reliable connection.
             flags |= ib::ibv_wc_flags::IBV_WC_IP_CSUM_OK;
         }
         if (completion.wc_flags & flags).0 == 0 {

@@ -52,7 +52,7 @@ pub(super) struct Transfer {
 #[derive(Debug)]
 pub(super) enum Local {
     Source(Token, Registered<Bytes>),
-    /// A part of the sink with this number.
+    /// A part of the sink that has the number `sink`.
     Sink {
         token: Token,
         sink: u64,
@@ -60,7 +60,7 @@ pub(super) enum Local {
     },
 }
 
-/// A transfer whose memory is registered, and the new sink of an RDMA Read.
+/// A transfer whose memory is registered and, for an RDMA Read, its new sink.
 pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 
 /// A posted work request, with the memory that the request uses.

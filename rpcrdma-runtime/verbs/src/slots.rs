@@ -13,7 +13,7 @@ use super::objects::{Domain, Slab};
 
 /// The maximum number of slots in a slab.
 const MAX_SLAB_SLOTS: usize = 32;
-/// The maximum size of a slab, in octets. A slab has at least one slot, even if the slot is larger.
+/// The maximum size of a slab, in octets. A slab has at least one slot, even if the slot exceeds this size.
 const MAX_SLAB_SIZE: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Slots {
     }
 
     /// # Safety
-    /// The device must not be using that part of the slot.
+    /// The device must not be using the part of the slot that is written.
     pub(super) unsafe fn write(&mut self, slot: usize, skip: usize, data: &[u8]) -> io::Result<()> {
         let (slab, index) = (slot / self.slots_per_slab, slot % self.slots_per_slab);
         let slab = self.slabs.get_mut(slab).ok_or(io::ErrorKind::NotFound)?;

@@ -153,8 +153,8 @@ impl Windows {
         true
     }
 
-    /// Fills in a request that invalidates a window. Returns false if the handle belongs to no window, or
-    /// if the peer has already invalidated the window.
+    /// Fills in a request that invalidates a window. Returns false if the handle belongs to no window, or if
+    /// the peer has already invalidated the window. In the latter case, also fences the region.
     pub(super) fn unbind(&mut self, token: Token, handle: u32, request: &mut ib::ibv_send_wr) -> bool {
         let Some(bound) = self.bound.get_mut(&handle) else { return false };
         if bound.state == State::Invalidated {

@@ -48,7 +48,7 @@ pub enum RpcbindError {
     Resolve {
         /// The host.
         host: String,
-        /// The error.
+        /// The resolver's error.
         source: std::io::Error,
     },
 }

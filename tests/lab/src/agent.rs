@@ -34,7 +34,8 @@ fn request(mut stream: TcpStream, script: &str, limit: Duration) -> io::Result<R
     read_response(WithDeadline { stream, deadline }, &token)
 }
 
-/// Background processes of the command may keep the connection open after the line with the exit status.
+/// Reads up to the line with the exit status. Background processes of the command may keep the connection
+/// open after that line.
 fn read_response(stream: impl Read, token: &str) -> io::Result<Ran> {
     let mut lines = BufReader::new(stream.take(MAX_OUTPUT));
     let start = format!("lab: {token} exit ");

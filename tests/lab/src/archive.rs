@@ -1,4 +1,4 @@
-//! Debian's package archive, with the apt configuration of this machine.
+//! Debian's package archive, accessed with this machine's apt configuration.
 //!
 //! Package lists and packages are stored in the lab's cache, and packages are only unpacked. Therefore, the
 //! lab needs no privileges and installs nothing. The lab does not depend on the machine's own package lists,

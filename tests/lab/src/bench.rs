@@ -54,7 +54,7 @@ pub struct Options {
     /// Profile with perf and print the processor time per call, with 1 and 16 concurrent calls
     #[arg(long, conflicts_with_all = ["rounds", "further"])]
     profile: bool,
-    /// Also list up to this many functions of our user-space code, those with the most processor time
+    /// Also list up to this many functions of our user-space code: those that use the most processor time
     #[arg(long, requires = "profile")]
     functions: Option<usize>,
     /// Further options for nfs3bench (see `nfs3bench --help`)
@@ -76,7 +76,7 @@ pub(super) fn run(lab: &Lab, options: &Options) -> Result<(), String> {
         ));
     }
     let programs = build()?;
-    // Perf needs the symbols of the programs for the function names.
+    // perf needs the programs' symbols to print function names.
     let strip = if options.functions.is_some() { "--strip-debug" } else { "--strip-all" };
     let series = options.kernel.series()?;
     let machine = lab.boot(series)?;
@@ -135,11 +135,11 @@ const SETUP: &str = "set -e; DEVICE
 const TEARDOWN: &str = "umount /mnt/knfsd; umount /mnt/nfs3d; kill $(cat /run/nfs3d.pid)
     for second in $(seq 60); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
 
-/// The target with the kernel's client and the kernel's server.
+/// The nfs3bench target that uses the kernel's client and the kernel's server.
 const KERNEL: &str = "/mnt/knfsd";
-/// The target with our client and the kernel's server.
+/// The nfs3bench target that uses our client and the kernel's server.
 const OUR_CLIENT: &str = "'rdma://10.0.2.15:20049/export?provider=verbs&mountport=20048'";
-/// The target with the kernel's client and our server.
+/// The nfs3bench target that uses the kernel's client and our server.
 const OUR_SERVER: &str = "/mnt/nfs3d";
 /// The comparisons: a title, our target and the kernel's target.
 const COMPARISONS: [(&str, [&str; 2]); 2] = [

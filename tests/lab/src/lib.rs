@@ -181,7 +181,7 @@ impl Lab {
     /// Opens the lab of this user.
     ///
     /// # Errors
-    /// Fails if programs are missing, with a list of the packages to install. Also fails on systems other
+    /// Fails if programs are missing; the error lists the packages to install. Also fails on systems other
     /// than Linux on amd64, and if the cache directory is unknown or cannot be created.
     pub fn detect() -> Result<Self, String> {
         tools::check()?;

@@ -192,7 +192,8 @@ impl Profile {
     }
 }
 
-/// Formats a table with a column for each profile, a row for each activity, and the sums.
+/// Formats a table with a column for each profile, a row for each activity that takes at least 1 µs in some
+/// profile, and a row of sums.
 pub(super) fn table(title: &str, columns: &[(&str, Profile)]) -> String {
     let line = |name: &str, numbers: Vec<f64>| {
         let numbers: String = numbers.iter().map(|number| format!("{number:>16.0}")).collect();

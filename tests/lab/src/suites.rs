@@ -34,7 +34,7 @@ pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(),
     for unneeded in ["doc", "man", "locale", "lintian"] {
         remove(&folder.join("root/usr/share").join(unneeded))?;
     }
-    // Remove the unpacked C library. The guest has its own, and its loader works only with that version.
+    // Remove the unpacked C library: the guest's loader works only with the guest's own C library.
     let libraries = folder.join("root/lib/x86_64-linux-gnu");
     for entry in fs::read_dir(&libraries).into_iter().flatten().flatten() {
         let name = entry.file_name();

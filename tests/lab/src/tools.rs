@@ -22,7 +22,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// Checks that this machine can run the lab.
 ///
 /// # Errors
-/// Fails if a program is missing, with a list of the packages to install. Also fails on systems other than
+/// Fails if a program is missing; the error lists the packages to install. Also fails on systems other than
 /// Linux on amd64.
 pub(super) fn check() -> Result<(), String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
@@ -58,7 +58,7 @@ pub(super) fn command(program: &str) -> Command {
 /// Runs a command and returns its standard output.
 ///
 /// # Errors
-/// Fails if the command fails, with the last lines of its standard error.
+/// Fails if the command fails; the error contains the last lines of its standard error.
 pub(super) fn output(command: &mut Command) -> Result<String, String> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{shown}: {error}"))?;

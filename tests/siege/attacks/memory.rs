@@ -17,7 +17,7 @@ use crate::peer::{PIECE, RdmaPeer, connect, connect_without_buffers, drip, host,
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
-/// The maximum size in bytes of a transfer that waits for memory only after its owner's share is used up.
+/// The maximum size in bytes of a transfer that waits for memory only after its host's share is used up.
 const SMALL_TRANSFER: u32 = 16 << 10;
 /// The number of connections in most of these attacks.
 const PEERS: usize = 10;
@@ -116,7 +116,7 @@ pub(super) enum LastMib {
     Slow,
 }
 
-/// Sends WRITEs and the data of their Read chunks. `last` applies to the last MiB.
+/// Sends WRITEs and the data of their Read chunks. `last` selects how the last MiB of this data is sent.
 pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallible {
     let data = Bytes::from(vec![7; TRANSFER as usize]);
     let attempt = move |target: Target, number| {
@@ -143,7 +143,7 @@ pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallib
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends record fragments of 8 MiB and one byte. [`LastMib::Withheld`] withholds only the last byte, so that
+/// Sends record fragments of 8 MiB plus one byte. [`LastMib::Withheld`] withholds only the last byte, so that
 /// the server must store 8 MiB of each fragment.
 pub(super) async fn unfinished_records(target: Target, last: LastMib) -> Infallible {
     let fragment = Bytes::from(vec![0; (8 << 20) + 1]);

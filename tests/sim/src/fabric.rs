@@ -1,4 +1,4 @@
-//! An in-memory provider under virtual time, for tests and simulations.
+//! An in-memory provider that runs in virtual time, for tests and simulations.
 //!
 //! The provider enforces the rules of RDMA hardware:
 //!

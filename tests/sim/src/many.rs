@@ -6,7 +6,7 @@ use std::thread;
 use super::{Bidirectional, Outcome, Tally, run, run_bidirectional, run_session};
 use crate::fabric::LostWork;
 
-/// The sums of the counts of many runs.
+/// The counts of many runs, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Runs with one connection.
@@ -56,7 +56,7 @@ pub fn many(seeds: Range<u64>) -> Sums {
 }
 
 impl Sums {
-    /// Returns the number of calls of all runs.
+    /// Returns the total number of calls in all runs.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.pairs.calls + self.sessions.calls + self.bidirectional.calls.iter().sum::<u64>()

@@ -24,7 +24,7 @@ pub struct Outcome {
     pub calls: u64,
     /// Calls with a correct reply.
     pub replies: u64,
-    /// Calls that failed because of an injected fault or the limits of the run.
+    /// Calls that failed because of an injected fault, or because they had too many segments.
     pub failures: u64,
     /// Cancelled calls.
     pub abandoned: u64,

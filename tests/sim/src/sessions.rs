@@ -22,7 +22,7 @@ use super::run::{arguments, change_grant, check_reply, length, min_item, one, po
 use super::{Args, Echo, Pair, Settings, call};
 use crate::fabric::{Faults, LostWork, Rng, Side};
 
-/// The counts of runs of sessions.
+/// The counts of session runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Calls.
@@ -31,7 +31,7 @@ pub struct Tally {
     pub replies: u64,
     /// Calls that timed out or failed because the server was unreachable.
     pub timeouts: u64,
-    /// Calls that failed for another reason: an injected fault or the limits of the run.
+    /// Calls that failed for another reason: a failed registration, a closed connection or too many segments.
     pub failures: u64,
     /// Cancelled calls.
     pub abandoned: u64,
@@ -229,7 +229,7 @@ struct Run {
     silence: u32,
     left_to_make: u64,
     next_xid: u32,
-    /// The offset of the connection's clock, or the current time without a connection.
+    /// The offset of the connection's clock, or the current time if there is no connection.
     began: Duration,
     waiting: BTreeMap<CallId, Waiting>,
     /// XIDs of completed and cancelled calls, with the number of connections at that time.
@@ -260,7 +260,7 @@ impl Run {
             if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
                 self.reply_to_one();
             } else if !moved && !self.wait() && self.left_to_make == 0 {
-                // The session is idle and all calls are made, so close the session.
+                // The session is idle and all calls have been made, so close the session.
                 self.session.close_when_idle(self.now());
                 self.handle_events();
             }
@@ -295,7 +295,8 @@ impl Run {
         moved
     }
 
-    /// If the connection ends, sets `began` to the time of its end.
+    /// Exchanges all pending work between the session and its connection. If the connection ends, sets
+    /// `began` to the time of its end.
     fn settle(&mut self, now: Time) {
         if let Some(pair) = self.session.requester_mut() {
             pair.settle();

@@ -1,4 +1,4 @@
-//! Timeouts of calls.
+//! Call timeouts.
 
 use super::*;
 

@@ -75,7 +75,7 @@ async fn h03_another_protocol_is_closed_at_once_without_a_reply() {
     for octets in
         [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"\x16\x03\x01\x02\x00\x01", b"M!", b"MPA ID Rep Frame"]
     {
-        // The default time limit is long, so the responder must not wait for it.
+        // The responder must close the connection without waiting for the default time limit.
         let (raw, outcome) = ask(octets, IwarpOptions::default()).await;
         assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Key))), "{outcome:?}");
         assert!(rest(raw).await.is_empty());
@@ -267,7 +267,7 @@ async fn an_initiator_rejects_invalid_replies() {
 }
 
 /// The initiator closes the connection with a Terminate of layer 2, error code 6. The Terminate has a CRC if
-/// a peer requires CRCs.
+/// either peer requires CRCs.
 ///
 /// Requirement: R714, R715
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! iWARP over TCP on the loopback interface, between our own peers and with hostile peers.
+//! iWARP over TCP on the loopback interface, with cooperating and with hostile peers.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 mod disconnect;

@@ -23,7 +23,7 @@ pub(crate) fn request(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<
     [b"MPA ID Req Frame", &[flags, revision][..], &length.to_be_bytes(), rest].concat()
 }
 
-/// Encodes an enhanced request with CRCs.
+/// Encodes an enhanced request that requires CRCs.
 pub(crate) fn good_request(ird: u16, ord: u16) -> Vec<u8> {
     request(0x50, 2, 4, &[ird.to_be_bytes(), ord.to_be_bytes()].concat())
 }

@@ -28,7 +28,7 @@ fn data(len: usize, seed: u8) -> Bytes {
     (0..len).map(|at| u8::try_from(at * 13 % 241).unwrap() ^ seed).collect::<Vec<u8>>().into()
 }
 
-/// Sends the client's first message, before which the server must not send.
+/// Posts Receives and sends the client's first message. The server must not send before this message arrives.
 async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
     server.submit(Action::PostReceives { count: 8 });
     client.submit(Action::PostReceives { count: 8 });
@@ -55,7 +55,8 @@ async fn private_data_is_delivered_without_the_depths() {
 const LARGE: usize = 6 << 20;
 
 /// Submits all transfers together, and sends a message once the RDMA Reads are complete. If `first` is true,
-/// closes the connection once both peers have sent that message.
+/// closes the connection once its transfers are complete, its message is sent, and the peer's message has
+/// arrived.
 async fn read_and_write(
     mut end: IwarpConnection,
     first: bool,

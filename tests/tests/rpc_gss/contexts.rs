@@ -70,7 +70,8 @@ async fn serve_uncached(address: SocketAddr, tcp: bool, services: Services) -> (
     }
 }
 
-/// Kills the server while a call runs. The call fails, and the next call uses a new connection.
+/// Kills the server while a call runs, and restarts the server. The call fails, and the next call uses a new
+/// connection.
 async fn lost<C: MessageTransport<Echo>>(
     secure: GssClient<C, Echo>,
     gate: Gate,
@@ -117,7 +118,7 @@ async fn a_call_that_was_sent_fails_with_its_connection() {
     }
 }
 
-/// A client retransmits the token on a new connection, because the reply was lost.
+/// A client retransmits its last token on a new connection, because the reply was lost.
 #[tokio::test]
 async fn a_retransmitted_token_restarts_the_context() {
     for rounds in [2, 3] {

@@ -142,7 +142,7 @@ fn forged(message: &[u8]) -> Vec<u8> {
         (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
     };
     let mut forged = message.to_vec();
-    // Change the last octet of the verifier, and compensate for the change in the argument word after it.
+    // Change the last octet of the verifier. Adjust the next 8-octet word so that the checksum is unchanged.
     let last = end & !7;
     forged[end] ^= 1;
     let before = (0..last).step_by(8).fold(0xcbf2_9ce4_8422_2325, |sum, at| step(sum, word(at)));

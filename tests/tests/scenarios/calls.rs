@@ -85,7 +85,7 @@ struct Expected {
 }
 
 impl Expected {
-    /// `invalidates` is true if the server may invalidate the client's handles.
+    /// Checks the traffic of a call. `invalidates` is true if the server may invalidate the client's handles.
     fn check(&self, seen: &Traffic, invalidates: bool) {
         fn check_field<T: PartialEq + std::fmt::Debug>(name: &str, expected: Option<T>, seen: T) {
             if let Some(expected) = expected {

@@ -144,8 +144,8 @@ fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     cut.chain(marks).collect()
 }
 
-/// The reply to the call after each message shows that the connection continues and that a dropped message
-/// gets no response.
+/// Sends each message and then a call. The reply to the call shows that the connection continues and that a
+/// dropped message gets no response.
 async fn run<P: Provider>() {
     let link = Link::of_table();
     let (local, peer) = P::connect(&link).await;

@@ -89,7 +89,7 @@ impl Case {
         self
     }
 
-    /// Offers Write chunks, which return with these lengths.
+    /// Offers Write chunks of the lengths `offered`. The reply returns them with the lengths `returned`.
     fn writes(mut self, offered: &[&[u32]], returned: &[&[u32]]) -> Self {
         let lengths = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.to_vec()).collect();
         self.writes = lengths(offered);
@@ -99,7 +99,7 @@ impl Case {
         self
     }
 
-    /// Offers a Reply chunk, which returns with these lengths.
+    /// Offers a Reply chunk of the lengths `offered`. The reply returns it with the lengths `returned`.
     fn reply(mut self, offered: &[u32], returned: &[u32]) -> Self {
         self.reply = Some(offered.to_vec());
         if let Gets::Result(_, reply) = &mut self.gets {

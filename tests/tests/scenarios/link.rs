@@ -25,7 +25,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Limits that a message within the inline threshold can exceed.
+    /// Limits small enough that a message within the inline threshold can exceed them.
     pub(crate) const LIMITS: Limits = Limits { max_write_chunks: 16, max_segments: 24 };
 
     /// Returns settings with few credits, so that a case fails if a Receive is not posted again.

@@ -1,5 +1,5 @@
 //! Runs the scenarios and tables over RDMA devices. The tests run only if `RPCRDMA_VERBS` is the address of a
-//! device. `tests/interop/verbs.rs` runs them in the lab's guest.
+//! device. `tests/interop/verbs.rs` runs them in a virtual machine (see `tests/lab`).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -20,7 +20,7 @@ use crate::raw::{Raw, words};
 enum Expected {
     Result,
     BadReply,
-    /// The result and the Write chunks do not match.
+    /// Decoding fails, because the result and the Write chunks do not match.
     Decode,
     /// ERR_CHUNK.
     Chunk,

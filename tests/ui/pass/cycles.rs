@@ -93,8 +93,8 @@ struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
 
-/// Defines a cycle of types, each with an optional box of the next type. If a field is given, the
-/// second-to-last type has this field.
+/// Defines a cycle of types, each with an optional box of the next type. If a field type is given,
+/// the second-to-last type has an eligible field of this type.
 macro_rules! cycle {
     ($module:ident of $($field:ty)? : $first:ident $($name:ident)*) => {
         mod $module {
@@ -159,7 +159,7 @@ struct Swap<A, B> {
     second: Option<Box<Swap<B, A>>>,
 }
 
-/// A type of the same name in another module, which causes no cycle.
+/// A type with the same name as the type after this module. The shared name causes no cycle.
 mod old {
     use super::*;
     #[derive(Clone, Debug, Default, PartialEq, Xdr)]

@@ -42,7 +42,7 @@ struct Recall<T> {
     why: T,
 }
 
-/// Generic code needs only the bounds of the traits that it uses.
+/// Generic code needs bounds only for the traits that it uses.
 fn encoded<K: Encode, V: DdpItem>(entry: &Entry<K, V>) -> Vec<u8> {
     to_bytes(entry).unwrap().to_vec()
 }

@@ -20,7 +20,7 @@ pub struct Everything {
     pub more: ::std::vec::Vec<::core::primitive::u32>,
 }
 
-/// The maximum.
+/// The maximum length of [`Everything::few`].
 pub const LIMIT: ::core::primitive::u32 = 3;
 
 /// A constant with a name that generated code might use for a pattern binding.

@@ -54,7 +54,7 @@ pub struct Call {
     pub credits: u32,
     /// The chunks that the call offers.
     pub lists: ChunkLists,
-    /// The RDMA Reads and Writes that use the handles of these chunks, in order.
+    /// The RDMA Reads and Writes that use the handles in `lists`, in order.
     pub operations: Vec<Operation>,
     /// The reply, if it was captured.
     pub reply: Option<Reply>,
@@ -167,8 +167,9 @@ pub struct Operation {
 
 impl Call {
     /// Returns the chunk that contains an address, and the offset of the address in the chunk, if any.
-    /// Considers only the last segment that starts at or before the address. The end of a segment also counts
-    /// as inside.
+    /// Considers only Read chunks if `for_read` is true, and only Write chunks and the Reply chunk otherwise.
+    /// Of these, considers only the last segment that starts at or before the address. The address just past
+    /// the end of a segment also counts as inside.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));
@@ -178,7 +179,7 @@ impl Call {
         (is_of && inside <= u64::from(segment.length)).then_some((*chunk, before.saturating_add(inside)))
     }
 
-    /// Parses the RPC header at the start of the message.
+    /// Sets the procedure and its codec from the RPC header at the start of the message, if valid.
     pub(super) fn name(&mut self, message: &[u8]) {
         let Ok(header) = CallHeader::decode(&mut Reader::from_slice(message)) else { return };
         let CallHeader { program, version, procedure, .. } = header;

@@ -374,7 +374,7 @@ impl Conversation {
         }
     }
 
-    /// Responses arrive in the order of the requests (RFC 5040 section 5.5).
+    /// Adds a response to its RDMA Read. Responses arrive in request order (RFC 5040 section 5.5).
     fn response(&mut self, by: Peer, time: u64, placed: &Placed) {
         let answered = self.reads.get_mut(index(by.other())).and_then(|reads| {
             let at = reads.iter().position(|read| read.is_answered_by(placed))?;

@@ -71,7 +71,7 @@ pub(super) struct Decoder {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing was decoded.
+    /// Nothing has been decoded yet.
     #[default]
     Beginning,
     /// Consecutive FPDUs.
@@ -289,7 +289,7 @@ impl Decoder {
             let kind = if is_write { MessageKind::Write(placed) } else { MessageKind::ReadResponse(placed) };
             emit(PeerMessage { start, time, kind });
         };
-        // The capture lacks the end of this operation.
+        // The capture lacks the end of the previous operation.
         if let Some(placed) = slot.take_if(|placed| !placed.continues_at(new.handle, new.offset)) {
             finish(placed);
         }

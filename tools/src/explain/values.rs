@@ -201,7 +201,8 @@ impl Parts {
         self.chunks.get(&chunk).cloned().unwrap_or_default().into()
     }
 
-    /// Returns an item: its stored first bytes, then zeros. Returns `None` if the item exceeds `room`.
+    /// Returns an item: its stored first bytes, then zeros. Subtracts the item's length from `room`. Returns
+    /// `None` if the item exceeds `room`.
     fn item(&self, chunk: Chunk, len: u64, room: &mut u64) -> Option<Bytes> {
         *room = room.checked_sub(len)?;
         let mut data = vec![0; usize::try_from(len).ok()?];

@@ -121,7 +121,7 @@ pub(super) fn frame() -> Vec<u8> {
     [&b"MPA ID Req Frame"[..], &[0, 1, 0, 0]].concat()
 }
 
-/// Returns an FPDU without CRC.
+/// Returns an FPDU with a CRC field of 0, as peers send without CRCs.
 pub(super) fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(header.len() + payload.len()).unwrap();
     let mut fpdu = [&len.to_be_bytes(), header, payload].concat();

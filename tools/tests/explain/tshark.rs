@@ -38,8 +38,8 @@ async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     (fs::read(&path).unwrap(), file)
 }
 
-/// Replaces bytes that occur once in a capture. Returns the packets that Wireshark then reports as malformed,
-/// except those that Wireshark reports wrongly.
+/// Replaces bytes that occur once in a capture. Returns the packets that Wireshark then correctly reports as
+/// malformed.
 fn malformed_with(capture: &[u8], old: &[u8], new: &[u8]) -> Vec<String> {
     let places: Vec<_> =
         capture.windows(old.len()).enumerate().filter(|(_, octets)| *octets == old).collect();

@@ -381,7 +381,7 @@ fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
 }
 
-/// Returns the first field of a union or struct that can be named as an item instead, if any.
+/// Returns the first field of a union or struct that a binding can list instead of the whole type, if any.
 fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
     let ty = hir.get(id)?;
     let of_union = match ty.body {

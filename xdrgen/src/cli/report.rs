@@ -1,4 +1,4 @@
-//! The options for findings, and their output.
+//! Prints findings to standard error, and defines the options for findings.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;

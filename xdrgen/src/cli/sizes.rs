@@ -22,7 +22,7 @@ and 20 for a Reply chunk, each of one segment; a call includes the chunks that i
 
 With --message-format json, each procedure is a JSON object on one line of standard output. Its `kind` is `procedure`,
 followed by `program`, `version`, `procedure`, `number`, `call` and `reply`. `call` and `reply` have `whole` and
-`reduced` (each a number, a text, or null if unbounded), `inline`, `chunks` (null if unbounded), `long` and
+`reduced` (each a number, a string, or null if unbounded), `inline`, `chunks` (null if unbounded), `long` and
 `unbounded`.")]
 pub(super) struct Arguments {
     #[command(flatten)]

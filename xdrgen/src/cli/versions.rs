@@ -34,7 +34,8 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    /// Reads all documents. Also returns the ids of each version's documents.
+    /// Reads all documents and the files that they include. Also returns the ids of the documents and
+    /// included files of each version.
     pub(super) fn read(&self) -> Result<(Sources, Vec<SourceId>, Vec<SourceId>), Failure> {
         let mut sources = Sources::default();
         let of_base = std::iter::once(&self.base).chain(&self.more_base);

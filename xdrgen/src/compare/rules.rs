@@ -12,7 +12,7 @@ use crate::source::{SourceId, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A value of an enum that messages contain.
+    /// A value of an enum, if messages contain the enum.
     Value,
     /// An arm of a union.
     Arm,
@@ -30,7 +30,7 @@ pub enum Kind {
     Procedure,
 }
 
-/// One addition of an extension.
+/// An item that an extension adds to its base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addition {
     /// The kind of the addition.

@@ -72,7 +72,7 @@ impl<'m> Walk<'m> {
         Compared { changes: self.changes, uses: self.enums }
     }
 
-    /// Compares two uses in isolation.
+    /// Compares two uses in a separate walk, which may compare up to `left_to_try` pairs. Returns that walk.
     pub(super) fn trial(&mut self, old: Use<'m>, new: Use<'m>, stop: Stop) -> Walk<'m> {
         let mut trial = Walk::within(self.base, self.new, stop, self.left_to_try);
         trial.compare(old, new, Path::default());
@@ -94,7 +94,8 @@ impl<'m> Walk<'m> {
         same
     }
 
-    /// Returns true if changes between two definitions are also recorded as the documents write them.
+    /// Returns true if changes to the declarations of two definitions are also recorded: the definitions have
+    /// the same name, and this walk is not a trial.
     pub(super) fn is_written(&self, old: TypeId, new: TypeId) -> bool {
         self.stop == Stop::Never && name(self.base, old) == name(self.new, new)
     }
@@ -233,7 +234,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Compares structs with different layouts: compares fields with the same name, and adds a change for
-    /// each remaining field.
+    /// each remaining field. If no field remains, adds a change for the number of fields.
     fn parts(&mut self, one: &[Element<'m>], other: &[Element<'m>], path: Path<'m>) {
         let fields = |items: &[Element<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
             items.iter().filter_map(|item| item.field.map(|(owner, field)| (field, item.of, owner))).collect()

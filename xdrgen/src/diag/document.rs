@@ -1,4 +1,4 @@
-//! Findings of extraction and inclusion.
+//! Findings about the extraction of XDR from documents, and about included files.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ kinds! {
     X003 Error UnmarkedLine => text("missing `///` before a line inside a body")
         .label("prose, since the lines around it are marked with `///`")
         .help("write `///` before the line, or move the line out of the body");
-    /// Definitions on one line of a document without marks.
+    /// A definition beyond the limit on parsing a line again for each of its definitions.
     X003 Error SharedLine { mib: usize } =>
         text(format!("definitions that share lines exceed {mib} MiB of repeated parsing"))
         .label("this definition and the rest of its line are omitted")

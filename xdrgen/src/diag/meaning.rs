@@ -1,4 +1,4 @@
-//! Findings of resolution and of the language rules.
+//! Findings of name resolution, and violations of the language rules.
 
 use super::{BreachKind, Diagnostic, Part, Text, text};
 use crate::ast::Hidden;

@@ -153,7 +153,7 @@ kinds! {
     }
 }
 
-/// The expected token at a position.
+/// The token or construct that the parser expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// A punctuation mark or a keyword.

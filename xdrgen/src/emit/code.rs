@@ -1,7 +1,8 @@
 //! Rust source text, written line by line.
 //!
 //! A line is first written without breaks, while its possible breaks are recorded: at brackets, commas,
-//! attributes, and the dots of a chain of calls. A line that is too long breaks there in rustfmt's style.
+//! attributes, and the dots of a chain of calls. A line that is too long is broken at some of these
+//! positions, in rustfmt's style.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
@@ -30,7 +31,7 @@ enum Break {
 
 #[derive(Debug, Default)]
 pub(super) struct Used {
-    /// Names of the runtime and of `alloc` without their paths.
+    /// Names from the runtime and from `alloc` that the code uses without a path.
     pub(super) imported: BTreeSet<&'static str>,
     /// The document or namespace of the current module.
     pub(super) own: Option<SourceId>,
@@ -371,7 +372,7 @@ fn width(part: &[Piece<'_>]) -> usize {
 
 struct Cutter<'t> {
     text: &'t str,
-    /// The position of `text` in the output. `breaks` also has positions in the output.
+    /// The position of `text` in the output. The positions in `breaks` are also relative to the output.
     begin: usize,
     at: usize,
     breaks: std::slice::Iter<'t, (usize, Break)>,

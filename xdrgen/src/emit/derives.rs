@@ -131,8 +131,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the discriminants that select an arm: `one_of` or `none_of` these labels. Returns `None` if
-    /// no discriminant selects the arm.
+    /// Returns the discriminants that select an arm, as a function of the runtime's `arbitrary_with` and its
+    /// labels: `one_of` these labels, or `none_of` them. Returns `None` if no discriminant selects the arm.
     fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
         if !arm.labels.is_empty() {
             return Some(("one_of", arm.labels.clone()));
@@ -161,7 +161,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the `serde_as` type for a type; `None` if serde uses its default form.
+    /// Returns the type in the runtime's `serde_as` that serializes a type; `None` if the type's own serde
+    /// traits suffice.
     fn shape(&self, ty: &Type, max: Option<&Bound>) -> Option<String> {
         let shapes = format!("{}::xdr::serde_as", self.runtime);
         let inner = |of: &Type| self.shape(of, None).unwrap_or_else(|| format!("{shapes}::Same"));

@@ -133,7 +133,7 @@ impl Files<'_> {
     }
 }
 
-/// Returns true if the derive of a feature emits paths of the standard library.
+/// Returns true if the derive macro of a feature emits code that needs the standard library.
 fn needs_std(feature: &str) -> bool {
     feature == Known::Arbitrary.name()
 }

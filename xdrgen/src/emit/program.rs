@@ -146,7 +146,7 @@ impl Emitter<'_> {
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
         // The bound `Caller` is on the methods, and `CallFuture` has no bounds. If the program has no
-        // binding, a call then causes a single compile error, with the notes of the trait.
+        // binding, a call then causes a single compile error, which shows the notes of `program::Binding`.
         code.line(["impl<C> Client<C> {"]);
         code.block(|code| {
             version.procedures.iter().for_each(|procedure| self.client_method(version, procedure, code));

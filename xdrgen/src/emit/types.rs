@@ -234,7 +234,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns a type, as written in the module of the types.
+    /// Returns the Rust code that refers to a type in the module of the types.
     pub(super) fn flat(&self, ty: &Type, code: &mut Code) -> String {
         let begin = code.len();
         self.ty(ty, Place::Types, code);

@@ -26,8 +26,8 @@ pub(super) fn gaps(
 ) -> Gaps {
     let mut gaps = Gaps::default();
     let mut body = Body::default();
-    // Unmarked lines that can be part of the body. If a marked line of the body follows, their marks are
-    // missing.
+    // Unmarked lines that can be part of the body. If a marked line of the body follows, these lines probably
+    // lack their marks by mistake.
     let mut waiting: Vec<usize> = Vec::new();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);

@@ -11,7 +11,8 @@ struct Run {
     text: u32,
     /// The offset of the first byte in the document.
     document: u32,
-    /// The length in bytes. Text after the run that is not in the document maps to the run's end.
+    /// The length in bytes. Text that was inserted after the run, and is not in the document, maps to the
+    /// run's end.
     length: u32,
 }
 
@@ -86,8 +87,8 @@ pub(crate) struct Places<'m> {
 }
 
 impl Places<'_> {
-    /// Returns the document positions of the first byte of a nonempty range and of its end, as [`Map::span`]
-    /// does. Ranges must be requested in order.
+    /// Returns the start and the end of a nonempty range in the document, like [`Map::span`]. Ranges must be
+    /// requested in order.
     pub(crate) fn of(&mut self, text: Range<u32>) -> (u32, u32) {
         let run = self.advance(text.start);
         let containing = run.filter(|run| text.end <= run.text + run.length);

@@ -77,8 +77,8 @@ pub(super) fn indented(
     builder.finish(Form::Indented, sections, scan.diagnostics)
 }
 
-/// Returns the end of a `#define`, without a comment that continues on the next line: without its end, the
-/// comment would hide later definitions.
+/// Returns the end of a `#define`. Excludes a comment that continues on the next line: only the first line
+/// is copied, so the comment would stay open and hide later definitions.
 fn end_of_define(line: &Line, document: &str) -> usize {
     let text = line.text(document);
     let kept = open_comment(text).and_then(|open| text.get(..open)).unwrap_or(text);
@@ -336,7 +336,7 @@ fn misspelt_start(line: &str) -> Option<(&str, &'static str)> {
 }
 
 /// Returns true for `#define NAME value` if the value may be a number: it begins with a digit, a sign, `~` or
-/// `(`. The parser keeps the line for C if the value is not a number. Returns false for macros with
+/// `(`. If the value is not a number, the parser treats the line as C code. Returns false for macros with
 /// parameters or several lines.
 fn is_define(line: &str) -> bool {
     let is_number = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '~' | '(');

@@ -6,7 +6,8 @@ use crate::graph::Graph;
 use crate::hir::Hir;
 use crate::ir::{Body, Module, Type};
 
-/// Omits and reports bindings with eligible items, since the transport must own the memory of an item.
+/// Makes all fields ineligible, since the transport must own the memory of an item. Omits and reports the
+/// bindings with eligible items.
 pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     let fields = hir.types.iter_mut().flat_map(|ty| ty.body.declared_mut());
     fields.for_each(|field| field.eligible = false);

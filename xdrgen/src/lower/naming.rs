@@ -145,7 +145,8 @@ impl<'f> Naming<'f> {
         if taken(&name) {
             name.push_str("_x");
         }
-        // If this name is also in use, the module gets underscores or a number.
+        // If this name is also in use, the name of the module gets underscores or a number. The name of the
+        // type gets only the number.
         let (module, clash) = scope.versions.take(names::snake(&name), &name);
         let ident = names.of_type(&name);
         match (clash, module.rsplit_once('_')) {

@@ -144,7 +144,7 @@ impl Namespaces {
         Some(rest)
     }
 
-    /// Reports an unclosed namespace, unless an error may have hidden its end.
+    /// Returns all namespaces. Reports an unclosed namespace, unless an error may have hidden its end.
     fn finish(self, context: &Context<'_>) -> Vec<Namespace> {
         let has_no_errors = context.found.borrow().errors() == 0;
         if let Some((_, open)) = self.open.last().filter(|_| has_no_errors) {
@@ -177,7 +177,7 @@ impl Unread {
         }
     }
 
-    /// Returns the positions of these tokens, and of text that the lexer skipped.
+    /// Returns the positions of the unread tokens, and of text that the lexer skipped.
     fn spans(self, context: &Context<'_>) -> Vec<Span> {
         let tokens = self.0.into_iter().map(|run| context.span(run.start, run.end.saturating_sub(1)));
         let bytes = context.lexed.unread.iter().map(|bytes| context.map.span(bytes.clone()));
@@ -213,7 +213,7 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     Ok((rest, (kind.without_typedef_of_body(), last)))
 }
 
-/// A string constant (rpcgen) is only for C and is passed through.
+/// Parses a constant. A string constant (rpcgen) is only for C and is passed through.
 fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, _) = token("const")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
@@ -257,7 +257,7 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 /// length of the arm precedes the arm.
 fn sized(arm: &mut Declaration) {
     match (&arm.specifier.kind, &arm.multiplicity) {
-        // The length of opaque data is the arm's length.
+        // Variable-length opaque data stays unchanged: its own length is the arm's length.
         (TypeSpecifierKind::Opaque, Multiplicity::Variable(_)) => return,
         (TypeSpecifierKind::Named(of), Multiplicity::One) => {
             arm.docs.push(format!("Contains an encoded {}.", of.name));

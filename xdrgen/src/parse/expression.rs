@@ -55,7 +55,7 @@ const OPERATORS: &[(&str, u8)] = &[
 ];
 
 impl<'a, N: Names> Reader<'a, N> {
-    /// Skips white space and `\`. Returns the rest, or `None` at the end.
+    /// Skips white space and `\`. Returns the remaining text, or `None` at the end.
     fn next(&mut self) -> Option<&'a str> {
         self.rest = self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\\');
         (!self.rest.is_empty()).then_some(self.rest)

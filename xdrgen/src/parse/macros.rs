@@ -88,8 +88,8 @@ impl<'a> Macros<'a> {
     }
 
     /// Records a `#define` whose body may be a type. Defines the macro and returns true if its meaning
-    /// changes within the text. Without an `#undef`, a second body is a change only if one of the bodies
-    /// begins with a keyword: two names may be constants, which conflict.
+    /// changes within the text. Without an `#undef`, a second body changes the meaning only if one of the
+    /// bodies begins with a keyword. Otherwise, both bodies may be constants, whose conflict is reported.
     pub(super) fn define_type(&mut self, name: &'a str, after: &'a str, place: usize) -> bool {
         let body: Vec<&str> = Body(after).take(MAX_WORK).collect();
         if is_text(&body) || !body.iter().all(|token| word(token).is_some()) {

@@ -73,7 +73,7 @@ fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<Declaration>> {
     map(procedure_type, Some).parse(input)
 }
 
-/// `()` means `(void)`.
+/// Parses the arguments of a procedure. `()` means `(void)`.
 fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     if input.word(0) == ")" {
         return Ok((input, Vec::new()));

@@ -11,7 +11,7 @@ use crate::source::{SourceId, Span};
 /// Maximum number of added names listed in a type's documentation.
 const NAMED: usize = 12;
 
-/// Applies the additions of all documents, each to the first definition with the extended name.
+/// Applies the additions of all documents. Each addition extends the first definition with the same name.
 pub(crate) fn merge(
     documents: &mut [&mut Specification],
     name_of: &dyn Fn(SourceId) -> String,

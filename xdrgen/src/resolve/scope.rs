@@ -40,7 +40,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) definitions: Vec<&'a Definition>,
     types: HashMap<&'a str, &'a Definition>,
     values: HashMap<&'a str, Named<'a>>,
-    /// The second definitions of versions or procedures with one name and different numbers.
+    /// For each name that programs, versions or procedures define with different numbers: the position of
+    /// the second definition.
     second_numbers: HashMap<&'a str, Span>,
     /// The programs. Their names also denote their numbers, which are in `values`.
     programs: HashMap<&'a str, &'a Definition>,
@@ -323,7 +324,7 @@ impl<'a> Scope<'a> {
         for (index, member) in body.members.iter().enumerate() {
             let name = &member.name;
             match self.values.get(name.name.as_str()) {
-                // The checks of enums report a duplicate within one enum.
+                // `Resolver::enumeration` reports a duplicate within one enum.
                 Some(Named { source: ValueSource::Member(first, _), .. }) if std::ptr::eq(*first, body) => {}
                 Some(first) => {
                     let again = MeaningKind::MemberAgain { name: name.name.clone(), first: first.span };
@@ -345,7 +346,8 @@ impl<'a> Scope<'a> {
         self.values.get(name).copied()
     }
 
-    /// Returns the second definition of a name that has two numbers in programs.
+    /// Returns the position of a name's second definition, if programs, versions or procedures define the
+    /// name with different numbers.
     pub(crate) fn second_number(&self, name: &str) -> Option<Span> {
         self.second_numbers.get(name).copied()
     }
@@ -453,8 +455,8 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !is_own_name(definition)
 }
 
-/// Returns true if a definition may extend a definition of an earlier document. The rules are checked
-/// after all names are resolved.
+/// Returns true if a definition may extend a definition of an earlier document. The extension rules are
+/// checked after all names are resolved.
 fn may_extend(first: &Definition, second: &Definition) -> bool {
     use DefinitionKind::{Enum, Union};
     let both = (&first.kind, &second.kind);

@@ -1,4 +1,4 @@
-//! Declarations as XDR text, for documentation and for comparison.
+//! XDR text of definitions, declarations and values, for documentation and for comparison.
 
 use std::borrow::Cow;
 

@@ -114,7 +114,7 @@ fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
 }
 
 /// Returns the items of all types. The items of a cycle are the least solution of its equations (see
-/// [`Items`]). The graph must contain all uses.
+/// [`Items`]). `graph` must contain all uses.
 fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {

@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::layout::{Layout, Layouts};
 use crate::ir::{Module, Procedure, Sum, Version};
 
-/// Assumed sizes besides arguments and results, in bytes.
+/// Assumed sizes that documents do not determine, in bytes: the inline threshold, and the bodies of
+/// credentials and verifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
     /// The inline threshold in both directions. The default is the binding's threshold, or 1024 (RFC 8166
@@ -329,7 +330,7 @@ fn largest(sum: &Sum) -> Bound {
     Bound::Arguments(terms.join(" + "))
 }
 
-/// Adds a stream and its items, with their padding.
+/// Returns the total size of a stream and its items, including the padding of the items.
 fn together(stream: &Bound, item: &Bound, items: Size) -> Bound {
     match (stream, item, items.bound()) {
         (Bound::Bytes(stream), Bound::Bytes(item), Some(items)) => {

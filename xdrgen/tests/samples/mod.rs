@@ -10,7 +10,7 @@ pub(crate) const SUPPORT: &str = include_str!("support.rs");
 /// type may have any name.
 const SAMPLE: &str = "crate::sample";
 
-/// Returns Rust code with samples of all types of the modules at `paths`, and with a test of these types.
+/// Returns Rust code that generates samples of all types in the modules at `paths`, and that tests the types.
 pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     let mut text = String::new();
     for path in paths {
@@ -70,7 +70,7 @@ fn sample(field: &Field) -> String {
 }
 
 /// Returns an expression that selects any arm with any of its labels, and the number of choices. Once the
-/// budget is spent, the expression selects an arm without a payload, if any.
+/// budget of `Dice` is spent, the expression selects an arm without a payload, if any.
 fn union_value(module: &Module, ty: &TypeDef, union: &Union) -> (String, usize) {
     let mut values: Vec<(bool, String)> = Vec::new();
     for arm in &union.arms {

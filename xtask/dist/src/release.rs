@@ -145,7 +145,7 @@ fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -
     Ok(Outcome::Passed)
 }
 
-/// Returns a finding for each job without a run since `since`, and for each job with a failed latest run.
+/// Returns a finding for each job that has not run since `since`, and for each job whose latest run failed.
 fn stale_jobs(ledger: &str, since: &str, jobs: &[String]) -> Result<Vec<String>> {
     let mut latest: BTreeMap<&str, Option<(&str, &str)>> =
         jobs.iter().map(|job| (job.as_str(), None)).collect();

@@ -18,7 +18,7 @@ pub(crate) struct Workspace {
     metadata: Value,
 }
 
-/// The target of the archive: statically linked programs for the processor of this machine.
+/// Returns the archive's target triple: statically linked programs for this machine's architecture.
 pub(crate) fn triple() -> String {
     format!("{}-unknown-linux-musl", env::consts::ARCH)
 }

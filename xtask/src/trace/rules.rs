@@ -282,7 +282,7 @@ fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found
         }
     }
     if !entry.text.ends_with('.') {
-        say("does not end with a full stop");
+        say("has a text that does not end with a full stop");
     }
     let (needs_reason, needs_todo) = match entry.status {
         Status::Met => (false, false),

@@ -20,7 +20,8 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
         let head = format!("static void fill_{name}({name} *v)");
         let _ = writeln!(prototypes, "{head};");
         let _ = writeln!(functions, "\n{head}\n{{\n{body}}}");
-        // Each choice of the type occurs. If the type has at most six choices, each occurs at least twice.
+        // Each enum member or union arm of the type occurs. If there are at most six, each occurs
+        // at least twice.
         let values = if choices * 2 > 3 * VALUES { choices } else { VALUES.max(choices * 2) };
         let _ = writeln!(
             calls,
@@ -32,8 +33,8 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
     Ok(format!("{prototypes}{functions}\nint main(void)\n{{\n    unsigned i;\n{calls}    return 0;\n}}\n"))
 }
 
-/// Returns the name of a type, the statements that fill a value of the type, and its number of choices.
-/// Returns `None` if the definition is not a type.
+/// Returns the name of a type, the statements that fill a value of the type, and the number of its enum
+/// members or union arms. Returns `None` if the definition is not a type.
 fn function(
     document: &Specification,
     kind: &DefinitionKind,

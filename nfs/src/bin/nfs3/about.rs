@@ -1,4 +1,4 @@
-//! Describes a server to the user.
+//! Implements `nfs3 info`: prints the transport, the limits and the properties of a server.
 
 use std::fmt::Display;
 

@@ -181,7 +181,7 @@ pub(crate) async fn store(
 /// Reads a stored file back and compares its digest with `sum`, the digest of the written data.
 ///
 /// # Errors
-/// [`DataMismatch`] if the digests differ, or the error of the server.
+/// [`DataMismatch`] if the digests differ, or the error of a failed call.
 pub(crate) async fn read_back(
     remote: &Remote,
     file: &RemoteFile,

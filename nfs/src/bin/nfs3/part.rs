@@ -93,7 +93,7 @@ pub(crate) fn replace_link(at: &Path, to: &OsStr) -> io::Result<()> {
     let new = beside(at, LINK);
     remove(&new)?;
     symlink(to, &new)?;
-    // The error of the rename is more useful than an error of the removal.
+    // If the rename fails, its error is more useful than an error from the removal.
     fs::rename(&new, at).inspect_err(|_| drop(remove(&new)))
 }
 
@@ -161,7 +161,7 @@ fn open_locked(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the length, digest and version of the data, or `None` if the file is missing or invalid.
+/// Returns the length, digest and version of the data, or `None` if the state file is missing or invalid.
 fn read_state(path: &Path) -> io::Result<Option<(u64, Digest, String)>> {
     let file = match open_own(File::options().read(true), path) {
         Ok(file) => file,
@@ -305,7 +305,7 @@ impl Drop for Part {
         if self.done {
             return;
         }
-        // If saving fails, the error that ended the copy is more useful.
+        // Errors are ignored here, because the error that ended the copy is more useful.
         if self.length == 0 {
             let _ = remove(&beside(&self.target, STATE)).and(remove(&beside(&self.target, DATA)));
         } else if self.save_state(|_| Ok(())).is_ok() {

@@ -14,7 +14,7 @@ use crate::show;
 /// The progress bars of concurrent copies, one per line of the terminal.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Hides the progress bars while it prints, since they may be on the same terminal.
+/// Hides the progress bars while `write` runs, since the bars may be on the same terminal as its output.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     BARS.suspend(|| output::print(write))
 }

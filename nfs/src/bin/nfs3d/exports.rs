@@ -30,7 +30,8 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
 ];
 
 /// Opens the exported directories. Reuses a directory of `before`, with its open files, if the options for
-/// opening are the same. The path must still refer to the same directory, or be inaccessible.
+/// opening and the identity of the directory are unchanged. The identity of an inaccessible directory counts
+/// as unchanged.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,

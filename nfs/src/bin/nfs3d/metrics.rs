@@ -1,4 +1,4 @@
-//! Metrics of the server over HTTP, in the text format of Prometheus.
+//! Serves Prometheus metrics in text format, and a health check (`/healthz`), over HTTP.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};

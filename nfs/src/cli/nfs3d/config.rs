@@ -104,7 +104,9 @@ impl Nfs3dConfig {
         match (&server.export.dir, exports.is_empty()) {
             (Some(_), true) => exports.push(server.export.clone()),
             (Some(_), false) => {
-                bail!("DIR or a top-level `dir` cannot be combined with [[export]] tables: remove one of them")
+                bail!(
+                    "DIR or a top-level `dir` cannot be combined with [[export]] tables: remove one of them"
+                )
             }
             (None, true) => {
                 bail!("no directory to serve: give DIR, or [[export]] tables in the file of --config")

@@ -1,4 +1,4 @@
-//! Converts errors of the operating system to NFS errors.
+//! Converts operating system errors to NFS errors.
 
 use std::io;
 
@@ -49,8 +49,8 @@ impl From<rustix::io::Errno> for NfsError {
             Errno::DQUOT => NfsError::DQuot,
             Errno::STALE => NfsError::Stale,
             Errno::NOTSUP => NfsError::NotSupp,
-            // Temporary conditions: no descriptors or memory, or a file in use. TXTBSY is missing: a
-            // program can run for long.
+            // Temporary conditions: no descriptors or memory, or a file in use. ETXTBSY is not included,
+            // because a program can run for a long time.
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::BUSY => NfsError::JukeBox,
             _ => NfsError::Io,
         }

@@ -1,9 +1,10 @@
 //! Accesses and creates files with the caller's identity.
 //!
 //! Each Linux thread has its own user, group and supplementary groups. A root server switches its thread to
-//! the caller, makes the system call, and switches back. So modes, sticky directories, access control lists,
-//! quotas and capabilities apply as for a process of that user. A root server that cannot switch, as in some
-//! containers, refuses to start. A server that is not root cannot switch and has only its own user's rights.
+//! the caller, makes the system call, and switches back. Modes, sticky directories, access control lists,
+//! quotas and capabilities therefore apply as they would to a process of that user. A root server that cannot
+//! switch, as in some containers, refuses to start. A server that is not root cannot switch and has only its
+//! own user's rights.
 
 use std::io;
 use std::marker::PhantomData;
@@ -35,7 +36,7 @@ impl Identities {
     /// Determines whether this process can switch to other users.
     ///
     /// # Errors
-    /// The process is root and cannot switch, so calls would run with root's rights.
+    /// Fails if the process is root and cannot switch, because calls would run with root's rights.
     pub(super) fn of_this_process() -> io::Result<Self> {
         if !geteuid().is_root() {
             return Ok(Identities { own: None });
@@ -60,7 +61,7 @@ impl Identities {
     /// Switches this thread to the caller, if needed and possible, until the returned value is dropped.
     ///
     /// # Errors
-    /// [`NfsError::Acces`] if the switch fails or the caller has an invalid number.
+    /// [`NfsError::Acces`] if the switch fails or the caller has an invalid user or group number.
     pub(super) fn impersonate<'a>(&'a self, caller: &'a NfsCaller) -> Result<ThreadIdentity<'a>, NfsError> {
         let switched = self.own.as_ref().filter(|_| !self.is_as_caller(caller));
         let is_caller = self.own.is_some();
@@ -91,7 +92,8 @@ const TRIED: [u32; 2] = [65_534, 1];
 /// Switches this thread to another user, and does not switch back.
 ///
 /// # Errors
-/// The system refuses the switch, or the thread keeps root's capabilities. The error states the cause.
+/// Fails if the system refuses the switch, or if the thread keeps root's capabilities. The error states the
+/// cause.
 fn try_to_switch() -> io::Result<()> {
     let first = |set: fn(u32) -> rustix::io::Result<()>| {
         TRIED.into_iter().map(set).find(|set| *set != Err(Errno::INVAL)).unwrap_or(Err(Errno::INVAL))

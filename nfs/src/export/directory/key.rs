@@ -22,7 +22,7 @@ impl HandleKey {
     /// Returns a new key.
     ///
     /// # Errors
-    /// The system provides no random bytes.
+    /// Fails if the system provides no random bytes.
     pub fn random() -> io::Result<Self> {
         let mut key = [0; LEN];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -33,8 +33,8 @@ impl HandleKey {
     /// its owner. Servers that create the file concurrently get the same key.
     ///
     /// # Errors
-    /// The file can be neither read nor created, is not a key, grants rights to other users, or does not
-    /// belong to the process's user.
+    /// Fails if the file can be neither read nor created, is not a key, grants rights to other users, or does
+    /// not belong to the process's user.
     pub fn load_or_create(path: &Path) -> io::Result<Self> {
         match HandleKey::load(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -48,8 +48,8 @@ impl HandleKey {
     /// Loads the key from a file.
     ///
     /// # Errors
-    /// The file cannot be read, is not a key, grants rights to other users, or does not belong to the
-    /// process's user.
+    /// Fails if the file cannot be read, is not a key, grants rights to other users, or does not belong to
+    /// the process's user.
     pub fn load(path: &Path) -> io::Result<Self> {
         // With this flag, opening a FIFO does not wait for a writer.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -85,7 +85,7 @@ impl HandleKey {
             DirBuilder::new().recursive(true).mode(0o700).create(above)?;
         }
         let mut new = path.as_os_str().to_owned();
-        // The unpredictable name and `create_new` prevent writing through a link of another user.
+        // The unpredictable name and `create_new` prevent writing through another user's link.
         new.push(format!(".{:016x}-new", getrandom::u64().map_err(io::Error::other)?));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let made = file.write_all(&self.0).and_then(|()| file.sync_all()).and_then(|()| {

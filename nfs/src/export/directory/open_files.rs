@@ -158,7 +158,7 @@ impl OpenFiles {
     /// Starts the thread that closes idle descriptors, and returns an empty cache.
     ///
     /// # Errors
-    /// The thread that closes idle descriptors cannot be started.
+    /// Fails if the thread cannot be started.
     pub(super) fn start() -> io::Result<Self> {
         OpenFiles::with_max(max_per_cache)
     }

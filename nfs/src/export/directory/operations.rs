@@ -335,8 +335,8 @@ impl Export for DirectoryExport {
             self.locate(file),
             |located, acting| {
                 located.must_be_regular()?;
-                // A caller that may only read can also commit. A running program cannot be opened for writing
-                // (ETXTBSY).
+                // If the file cannot be opened for writing, opens it for reading: the caller may have only
+                // the right to read, or the file is a running program (ETXTBSY).
                 match self.locked_content(located, Purpose::Write, acting) {
                     Err(NfsError::Acces | NfsError::Io) => {
                         self.locked_content(located, Purpose::Read, acting)
@@ -357,7 +357,7 @@ impl DirectoryExport {
         self.sync_by(key, || fsync(&open))
     }
 
-    /// Like [`DirectoryExport::sync`], with the function that syncs the file.
+    /// Like [`DirectoryExport::sync`], but syncs the file with the given function.
     fn sync_by(&self, key: Key, fsync: impl FnOnce() -> rustix::io::Result<()>) -> Result<(), NfsError> {
         self.syncs.sync(key, || {
             fsync().map_err(|error| {
@@ -391,7 +391,8 @@ impl DirectoryExport {
         // No file has the number 0.
         self.sync_by(Key { dev, ino: 0 }, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            // The sandbox opens `top` for lookups only, and syncfs needs a directory that can be read.
+            // The sandbox opens `top` for lookups only, and syncfs needs a directory that is open for
+            // reading.
             match openat(&self.top, c".", flags, Mode::empty()) {
                 Ok(top) if dev == self.root.key.dev => syncfs(&top),
                 _ => {
@@ -437,8 +438,8 @@ impl DirectoryExport {
     }
 
     /// Sets the attributes of a new file and records its name. Also returns the file if any attribute was
-    /// set. If this fails, or if the file was not located, removes the file: otherwise, a second attempt of
-    /// the client would find the file of the first.
+    /// set. If the attributes or the name cannot be stored, or if the file was not located, removes the file.
+    /// Otherwise, the client's second attempt would find the file of its first attempt.
     fn made(
         &self,
         dir: &Located,
@@ -461,7 +462,7 @@ impl DirectoryExport {
                 Err(_) => !there.is(FileKind::Regular) || there.attributes.size == 0,
             };
             let flags = if there.is(FileKind::Directory) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            // The first error is more useful than an error of the removal.
+            // The first error is more useful than an error from the removal.
             if is_new && unlinkat(&dir.file, name, flags).is_ok() {
                 self.open_files.close(there.key);
                 self.table.forget(there.key, dir.stat.key, name);
@@ -493,7 +494,8 @@ impl DirectoryExport {
         self.record(&dir.stat, name, stat)
     }
 
-    /// Returns the existing file of a CREATE. Also returns the located file if its attributes must be synced.
+    /// Handles a CREATE of an existing name. Returns the existing file if `how` permits that. Also returns
+    /// the located file if its attributes must be synced.
     fn recreate(
         &self,
         dir: &Located,
@@ -569,8 +571,8 @@ impl DirectoryExport {
     }
 }
 
-/// Fails before anything is created if an attribute is invalid. Only root can set the owner and the group;
-/// other callers' values are ignored.
+/// Returns the attributes to set on a new file. If an attribute is invalid, fails before anything is created.
+/// Only root can set the owner and the group; other callers' values are ignored.
 fn settable(new: &SetAttributes, acting: &ThreadIdentity<'_>) -> Result<SetAttributes, NfsError> {
     let mut new = new.clone();
     if !acting.is_root() {
@@ -648,7 +650,7 @@ mod tests {
         assert_eq!(export.write_verifier(), after);
     }
 
-    /// The system has no fsync for directories of proc and of some file systems that can be written.
+    /// The system cannot sync directories of proc and of some writable file systems with fsync.
     #[test]
     fn a_directory_without_fsync_is_synced() {
         let export = DirectoryExport::open("/proc".as_ref()).unwrap();
@@ -740,7 +742,7 @@ mod tests {
         });
     }
 
-    /// A CREATE that truncates a file waits for an fsync of the file without the lock of the directory.
+    /// A CREATE that truncates a file waits for an fsync of the file without holding the directory's lock.
     #[test]
     fn a_truncating_create_delays_no_other_change_of_its_directory() {
         let dir = tempfile::tempdir().unwrap();

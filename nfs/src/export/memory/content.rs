@@ -35,8 +35,8 @@ impl Extent {
         Extent { buffer: data.len(), data }
     }
 
-    /// Returns an extent of `data`, a part of this extent's data. Copies `data` if it is less than half of
-    /// the buffer.
+    /// Returns a new extent with `data`, which is a part of this extent's data. Copies `data` if it is less
+    /// than half of the buffer.
     fn part(&self, data: Bytes) -> Self {
         if data.len() < self.buffer.div_ceil(2) {
             return Extent::new(Bytes::copy_from_slice(&data));

@@ -279,7 +279,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Decrements the number of names. Drops a directory, or a file without further names.
+    /// Decrements the number of names. Removes the file if it is a directory or has no further names.
     pub(super) fn release(&mut self, id: u64) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;

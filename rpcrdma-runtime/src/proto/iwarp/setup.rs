@@ -8,7 +8,7 @@ use crate::wire::iwarp::{Code, FrameHeader, FrameKind, ReadDepths, Terminate};
 
 /// The maximum number of outstanding RDMA Reads in each direction, the same as in Linux's siw.
 const MAX_DEPTH: u16 = 128;
-/// The assumed IRD of a peer that announces no depths.
+/// The assumed IRD of a peer that announces neither IRD nor ORD.
 const UNKNOWN_DEPTH: u16 = 1;
 
 /// The local parameters of a negotiation.
@@ -74,9 +74,9 @@ fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Re
     Ok([&header.encode()[..], depths, private_data].concat())
 }
 
-/// Returns a local depth and its value in the reply, given the peer's matching depth. If the peer does not
-/// negotiate the depth, the local depth is unchanged and the reply does not negotiate it either (RFC 6581
-/// section 9.1).
+/// Returns a local depth (IRD or ORD) and its value in the reply. `peers` is the peer's ORD if `own` is the
+/// local IRD, and vice versa. If the peer does not negotiate this depth, the local depth is unchanged and the
+/// reply does not negotiate it either (RFC 6581 section 9.1).
 fn answer_depth(own: u16, peers: u16) -> (u16, u16) {
     if peers == NOT_NEGOTIATED { (own, NOT_NEGOTIATED) } else { (own.min(peers), own.min(peers)) }
 }

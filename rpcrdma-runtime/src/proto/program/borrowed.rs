@@ -4,7 +4,7 @@
 //! while the borrowed data is still alive. A client's arguments may borrow from any memory. A client gets a
 //! [`BorrowedReply`] that owns the message, and the result borrows from that reply.
 //!
-//! Borrowed items are not DDP-eligible. A peer may still place arguments in chunks if they are eligible in
+//! Borrowed data is not DDP-eligible. A peer may still place arguments in chunks if they are eligible in
 //! its binding. The server then copies the stream and the chunks into one buffer before decoding.
 
 use alloc::borrow::Cow;
@@ -30,10 +30,10 @@ pub trait BorrowedProcedure: 'static {
     const NUMBER: u32;
     /// The procedure's name in the document.
     const NAME: &'static str;
-    /// The maximum size of every reply, as with [`super::Procedure::MAX_REPLY`].
+    /// The maximum size of every reply: see [`super::Procedure::MAX_REPLY`].
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res<'static>>();
 
-    /// Returns the maximum size of the reply to these arguments, as [`super::Procedure::reply_bounds`] does.
+    /// Returns the maximum size of the reply to these arguments: see [`super::Procedure::reply_bounds`].
     fn reply_bounds(args: &Self::Args<'_>) -> ReplyBounds {
         let _ = args;
         Self::MAX_REPLY

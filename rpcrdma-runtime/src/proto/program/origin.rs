@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 pub struct Origin {
     /// The caller's address, if the transport has one.
     pub peer: Option<SocketAddr>,
-    /// Further objects of the connection.
+    /// Further objects for the handler of the call, keyed by type.
     pub extensions: Extensions,
 }
 

@@ -5,9 +5,9 @@ use core::pin::Pin;
 use super::{CallContext, Reject, Service};
 use crate::xdr::{Reader, Reducer};
 
-/// A service whose calls bypass the duplicate-request cache. Intended for procedures that act on their own
-/// connection: a retransmitted call must run again on the new connection. A running call is dropped when its
-/// connection closes.
+/// A service whose calls bypass the duplicate-request cache. Intended for procedures that change the state of
+/// the connection: if the client retransmits such a call on a new connection, the call must run again. A
+/// running call is dropped when its connection closes.
 #[derive(Clone, Copy, Debug)]
 pub struct Uncached<S>(pub S);
 

@@ -33,8 +33,8 @@ pub struct BackwardRequester {
 }
 
 impl BackwardResponder {
-    /// Creates the engine of a new connection with its Receives: one for each of the
-    /// [`Config::backward_credits`] that it grants, and one for an unsolicited message.
+    /// Creates the engine of a new connection and posts its Receives: one for each of the
+    /// [`Config::backward_credits`] that the engine grants, and one for an unsolicited message.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated) -> Self {
         BackwardResponder {

@@ -3,8 +3,9 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
-/// XIDs, by owner, of calls whose RDMA Reads or Writes may have ended a connection. A retransmission may end
-/// the next connection as well, so the responder rejects it with ERR_CHUNK.
+/// XIDs of calls whose RDMA Reads or Writes may have ended a connection, by owner. The owner `K` identifies
+/// the peer of the connection. A retransmission may end the next connection as well, so the responder rejects
+/// it with ERR_CHUNK.
 ///
 /// If only one call can be the cause, its retransmission is rejected. If several calls can be the cause, each
 /// is rejected only after it is suspected a second time.
@@ -71,7 +72,8 @@ impl<K: Clone + Ord> FatalCalls<K> {
         Some(suspects.map(|suspect| suspect.since).min()?.saturating_add(LIFETIME))
     }
 
-    /// Restores the calls that were not retransmitted on a connection, with their original lifetime.
+    /// Makes [`FatalCalls::take`] return these calls again, because the connection did not reject them. Does
+    /// not extend their lifetime.
     pub fn restore(&mut self, owner: &K, xids: &BTreeSet<u32>, now: Duration) {
         self.evict(now);
         for xid in xids {

@@ -15,8 +15,9 @@ pub struct PeerLimits {
 }
 
 impl PeerLimits {
-    /// Returns the maximum size of messages to the peer, in bytes. The announced size is limited by the
-    /// negotiated threshold if that threshold exceeds the default, otherwise by `own`, the local maximum.
+    /// Returns the maximum size of messages to the peer, in bytes: the announced size, but at most the
+    /// negotiated threshold `agreed`. If `agreed` does not exceed the default, the limit is `own`, the local
+    /// maximum, instead.
     pub(super) fn threshold(self, agreed: u32, own: u32) -> u32 {
         self.inline.min(if agreed > DEFAULT_INLINE { agreed } else { own })
     }

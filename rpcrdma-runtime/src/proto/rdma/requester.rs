@@ -93,8 +93,8 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// Creates the requester of a new connection with its first Receives: one for each requested credit, and
-    /// one for an unsolicited message.
+    /// Creates the requester of a new connection and posts its first Receives: one for each requested credit,
+    /// and one for an unsolicited message.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated, max_region: u32) -> Self {
         let credits = Credits::new(config.credits);
@@ -527,9 +527,9 @@ impl Requester {
         self.actions.push_back(Action::PostReceives { count: 1 });
     }
 
-    /// Rejects a backward call with chunks, for which the local peer is the responder (RFC 8167 section 5.3).
-    /// The call's Receive is posted again once the error is sent. A peer that sends and never reads therefore
-    /// exhausts the Receives rather than the local memory.
+    /// Rejects a backward call that has chunks (RFC 8167 section 5.3). In the backward direction, the peer is
+    /// the requester. The call's Receive is posted again once the error is sent. A peer that sends and never
+    /// reads therefore exhausts the Receives rather than the local memory.
     fn refuse_backward_call(&mut self, xid: u32) {
         let error = Header { xid, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
         let token = BACKWARD_ERROR;

@@ -129,7 +129,7 @@ struct CallState {
 }
 
 impl CallState {
-    /// Returns the size in bytes of the call's message and state.
+    /// Returns the estimated memory of the call in bytes, without its chunks.
     fn memory(&self) -> u64 {
         self.traffic.call_inline.saturating_add(CALL)
     }

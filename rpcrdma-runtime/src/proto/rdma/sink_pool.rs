@@ -10,7 +10,7 @@ const MAX_BUFFERS: usize = 64;
 /// to it.
 #[derive(Debug, Default)]
 pub(super) struct SinkPool {
-    /// The size and a share of each buffer. The most recently used buffer is first.
+    /// Each buffer's size, and a `BytesMut` that shares its memory. The most recently used buffer is first.
     buffers: VecDeque<(usize, BytesMut)>,
     bytes: usize,
 }

@@ -31,8 +31,8 @@ use crate::xdr::{Item, Message};
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). At the limit, a new call evicts
     /// the least recently used reply of the owner with the most entries, among the owners with cached
-    /// replies. If the call would give its own owner even more entries, it evicts a reply of that owner. If
-    /// that owner has no cached reply, the call is not cached.
+    /// replies. If the owner of the call would then have even more entries, the call evicts a reply of its
+    /// own owner instead. If its owner has no cached reply, the call is not cached.
     pub max_entries: usize,
     /// Maximum total size of the running calls in bytes (default 64 MiB). A cached call runs to completion
     /// even if its connection is lost. Calls that exceed the limit are not cached and end with their
@@ -99,7 +99,7 @@ pub struct Ticket {
 pub struct Duplicates<W> {
     limits: DuplicateLimits,
     entries: Entries<Entry<W>>,
-    /// The entry numbers of cached replies, by last use.
+    /// The entry numbers of cached replies, by the number of their last use. Uses are numbered in order.
     by_use: BTreeMap<u64, u32>,
     next_use: u64,
     shares: Shares,
@@ -274,7 +274,7 @@ impl<W> Duplicates<W> {
         }
     }
 
-    /// Removes the reply with this last use. Returns false if no reply has this last use.
+    /// Removes the reply whose last use has this number. Returns false if there is no such reply.
     fn evict(&mut self, used: Option<u64>) -> bool {
         let Some(number) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
         if let Some((call, Entry::Cached(cached))) = self.entries.remove(number) {

@@ -47,7 +47,7 @@ pub struct CaptureError {
 
 impl Capture {
     /// Returns the capture file, or `None` if nothing is captured. The first call creates the file that the
-    /// environment names. Listening and connecting call this method; an earlier call detects errors earlier.
+    /// environment names. Listening and connecting call this method. To detect errors sooner, call it first.
     ///
     /// # Errors
     /// [`CaptureError`] if the file that the environment names cannot be created, or, on Unix, if another

@@ -105,8 +105,8 @@ impl IwarpConnection {
         }
     }
 
-    /// Returns true if TCP accepted any octets or failed. Without a context, no task is woken when TCP
-    /// accepts more.
+    /// Writes output to TCP. Returns true if TCP accepted any octets or failed. Without a context, no task is
+    /// woken once TCP can accept more.
     fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
         let mut accepted = 0;
         while self.phase == Phase::Open && accepted < TURN {

@@ -10,7 +10,7 @@ use crate::wire::iwarp::MpaError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IwarpError {
-    /// An error of TCP or the operating system.
+    /// A TCP or operating system error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A step of the connection setup timed out.

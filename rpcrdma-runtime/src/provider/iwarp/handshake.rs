@@ -65,8 +65,8 @@ impl IwarpListener {
     /// Binds an address, and listens for TCP connections.
     ///
     /// # Errors
-    /// An error of the operating system. With the feature `capture`, a `CaptureError` is the inner error if
-    /// the capture file cannot be written.
+    /// An operating system error. With the feature `capture`, a `CaptureError` is the inner error if the
+    /// capture file cannot be written.
     pub async fn bind(address: impl ToSocketAddrs, options: IwarpOptions) -> io::Result<Self> {
         IwarpListener::of(TcpListener::bind(address).await?, options)
     }
@@ -84,7 +84,7 @@ impl IwarpListener {
     /// Returns the bound address, with the port that the system chose if port 0 was requested.
     ///
     /// # Errors
-    /// An error of the operating system.
+    /// An operating system error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -93,7 +93,7 @@ impl IwarpListener {
     /// the connection, on a separate task, so that a slow peer does not delay others.
     ///
     /// # Errors
-    /// An error of the operating system, for example because one connection failed or the process has too
+    /// An operating system error, for example if one connection failed or the process has too
     /// many open files.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (socket, peer) = self.listener.accept().await?;

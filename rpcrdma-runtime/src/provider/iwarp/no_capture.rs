@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::proto::iwarp::{Agreed, Role};
 
-/// The environment variable that names a capture file in a build with the feature.
+/// The environment variable that names a capture file in a build with the feature `capture`.
 const VARIABLE: &str = "RPCRDMA_PCAP";
 
 /// The destination of captured traffic. Without the feature `capture`, nothing is captured.

@@ -142,7 +142,7 @@ impl BackwardClient {
     }
 
     /// Calls a procedure of a program that is [`BackwardOnly`]. A call does not compile if the procedure's
-    /// messages have eligible items, because nothing is placed directly in this direction.
+    /// messages have eligible items, because backward calls have no chunks.
     ///
     /// # Errors
     /// [`CallError`].
@@ -191,8 +191,8 @@ const fn without_items<Q: Procedure>() {
 }
 
 /// A client for programs that both peers call. Such programs have a [`Binding`].
-/// [`BackwardClient::bidirectional`] returns this client. Items are not placed directly in this direction,
-/// even if the binding makes them eligible.
+/// [`BackwardClient::bidirectional`] returns this client. Eligible items stay in the message, because
+/// backward calls have no chunks.
 #[derive(Clone, Debug)]
 pub struct Bidirectional(BackwardClient);
 

@@ -28,12 +28,12 @@ const FREE: u64 = 8;
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
 /// that outlives its connection. Clones share one limit, so several servers can share a budget.
 ///
-/// A call waits while its [`Owner`] would use more memory with the call than is free without the call, so one
-/// owner uses about half of the budget at most. Each owner has a guaranteed share of 256 KiB, which drops to
-/// 16 KiB once memory use exceeds the budget by a quarter. An owner that uses more than a sixteenth of the
-/// budget leaves an eighth free for owners that use at most a sixteenth. A call that holds memory and needs
-/// more memory also waits. Exception: one call at a time that holds more than 16 KiB may exceed the share of
-/// its owner, by at most a quarter of the budget.
+/// A call waits while the memory of its [`Owner`], including the call, would exceed the memory that is free
+/// before the call. One owner can therefore use at most about half of the budget. Each owner has a guaranteed
+/// share of 256 KiB, which drops to 16 KiB once memory use exceeds the budget by a quarter. An owner that
+/// uses more than a sixteenth of the budget leaves an eighth free for owners that use at most a sixteenth. A
+/// call that holds memory and needs more memory also waits. Exception: one call at a time that holds more
+/// than 16 KiB may exceed the share of its owner, by at most a quarter of the budget.
 ///
 /// Calls that wait for memory over RPC-over-RDMA do not count toward the budget. Two separate limits apply to
 /// these calls: an eighth of the budget for all owners, and 64 KiB for each owner. If a call that must wait

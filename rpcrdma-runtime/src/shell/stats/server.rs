@@ -15,7 +15,7 @@ counts! {
         pub made: "made",
         /// Connections whose handshake failed or timed out, and requests that the provider itself refused.
         pub failed: "failed",
-        /// Connections that were closed before they were served, because the peer's address is not admitted
+        /// Connections that were closed before they were served, because the peer's address was not admitted
         /// or a limit on connections was reached.
         pub refused: "refused",
     }
@@ -28,7 +28,7 @@ counts! {
         pub tracked: "tracked",
         /// Retransmitted calls that got the cached reply.
         pub replayed: "replayed",
-        /// Retransmitted calls that arrived while the first call ran, and got the same reply.
+        /// Retransmitted calls that arrived while the original call ran, and waited for its end.
         pub joined: "joined",
         /// New calls that the cache could not track because running calls filled it.
         pub untracked: "untracked",

@@ -154,11 +154,13 @@ impl TcpInbound {
         self.open && if self.draining { has_outstanding } else { self.slots.has_room(has_outstanding) }
     }
 
-    /// Returns the number of bytes of memory for which the next record must wait, if any. Small records wait
-    /// only if the owner has used up its share. While backward calls are outstanding, the record may be a
-    /// reply, or replies may arrive behind the record. Small records then do not wait. Long records, which
-    /// include all records in several fragments, wait only if the connection would hold too many octets
-    /// without reserved memory.
+    /// Returns the number of bytes of memory for which the next record must wait, if any. Long records, which
+    /// include all records in several fragments, always wait. Small records wait only if the owner has used
+    /// up its share.
+    ///
+    /// Exception: while backward calls are outstanding, the record may be a reply, or replies may arrive
+    /// behind the record. Small records then do not wait. Long records wait only if the connection would hold
+    /// too many octets without reserved memory.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
         if self.arriving.is_some() {
             return Ok(None);

@@ -20,10 +20,11 @@ pub struct TcpOptions {
     /// Maximum number of concurrent calls on one connection (default 64). A client queues further calls. A
     /// server stops reading from a connection with this many unanswered calls. Exception: while a server has
     /// outstanding backward calls, their replies may arrive behind further calls. The server then reads and
-    /// queues further calls, up to [`max_record`](Self::max_record) octets. Calls longer than 16 KiB do not
-    /// wait for memory meanwhile, unless the connection would hold more than `max_record` octets of such
-    /// calls. They count toward the memory budget once they have arrived. While a record in several fragments
-    /// arrives, it counts as `max_record` octets. A long reply waits like a long call.
+    /// queues further calls, up to [`max_record`](Self::max_record) octets. Meanwhile, calls longer than
+    /// 16 KiB wait for memory only if the connection would otherwise hold more than `max_record` octets of
+    /// such calls. Calls that do not wait count toward the memory budget once they have arrived. While a
+    /// record in several fragments arrives, the record counts as `max_record` octets. A long reply waits like
+    /// a long call.
     pub max_concurrent_calls: usize,
     /// Maximum number of concurrent backward calls on one connection (default 16). A server queues further
     /// calls. A client queues further calls that it receives, up to [`max_record`](Self::max_record) octets,
@@ -131,14 +132,13 @@ pub struct TcpServerOptions {
     /// server may call its client is never idle.
     ///
     /// When [`max_connections`](Self::max_connections) is reached, the server applies the first matching rule
-    /// to a new connection:
+    /// to a new connection. In these rules, an IPv6 address stands for its 64-bit prefix.
     ///
     /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
     ///    idle longest.
-    /// 2. If another address or prefix has at least two more connections than that of the new connection, the
-    ///    server closes the least recently active connection of the address or prefix with the most
-    ///    connections.
-    /// 3. If any address or prefix has at least two connections, the server closes the new connection.
+    /// 2. If any address has at least two more connections than the address of the new connection, the server
+    ///    closes the least recently active connection of the address with the most connections.
+    /// 3. If any address has at least two connections, the server closes the new connection.
     /// 4. Otherwise, the new connection waits to be accepted.
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.

@@ -58,7 +58,7 @@ impl TcpOutbound {
         (connection, TcpRequester::new(&options, options.max_concurrent_calls))
     }
 
-    /// Returns false if output remains.
+    /// Sends as much as possible without waiting. Returns false if output remains.
     fn transmit(&mut self, requester: &mut TcpRequester) -> io::Result<bool> {
         self.failed.take().map_or(Ok(()), Err)?;
         loop {

@@ -1,8 +1,8 @@
 //! FPDUs: the frames in which MPA sends DDP segments over TCP (RFC 5044 section 4).
 //! [`Markers`](super::Markers) adds and removes markers.
 //!
-//! An FPDU consists of a two-octet length, the ULPDU, zero octets up to a multiple of four, and a four-octet
-//! CRC. The CRC field is always present. If the peers do not use CRCs, its value is ignored.
+//! An FPDU consists of a two-octet length, the ULPDU (the DDP segment), zero octets up to a multiple of four,
+//! and a four-octet CRC. The CRC field is always present. If the peers do not use CRCs, its value is ignored.
 
 use super::crc::Crc32c;
 

@@ -52,7 +52,7 @@ impl Markers {
         if self.at != 0 {
             return None;
         }
-        // Senders never create FPDUs that exceed the field's range.
+        // The distance fits into 16 bits, because senders never create longer FPDUs.
         let distance = u16::try_from(self.since).unwrap_or(u16::MAX);
         self.pass_marker();
         let [high, low] = distance.to_be_bytes();
@@ -122,8 +122,8 @@ mod tests {
     use super::super::Crc32c;
     use super::*;
 
-    /// Returns a stream position, the FPDU of a ULPDU with the markers at this position, and the same FPDU
-    /// without markers.
+    /// Returns a stream position, the FPDU at this position with its markers, and the same FPDU without
+    /// markers. `ulpdu` is the size of the ULPDU in octets.
     fn marked(at: usize, ulpdu: usize) -> (Markers, Vec<u8>, Vec<u8>) {
         let start = Markers { at, since: 0 };
         let mut markers = start;
@@ -197,7 +197,7 @@ mod tests {
                     let mut wrong = octets.clone();
                     wrong[position + 3] ^= 4;
                     let refused = |crc| start.clone().remove(&wrong, crc, &mut Vec::new());
-                    assert_eq!(refused(true), Err(FpduError::Crc), "a CRC covers its markers");
+                    assert_eq!(refused(true), Err(FpduError::Crc), "the CRC covers the markers");
                     assert_eq!(refused(false), Err(FpduError::Marker));
                 }
                 let mut found = Vec::new();

@@ -45,8 +45,8 @@ impl FrameKind {
         }
     }
 
-    /// Returns true if a stream that starts with `octets` may start with a frame of this kind. A peer that
-    /// does not use MPA is thus detected at the first wrong octet.
+    /// Returns true if `octets` may be the start of a frame of this kind. A peer that does not use MPA is
+    /// thus detected at the first wrong octet.
     #[must_use]
     pub fn may_begin_with(self, octets: &[u8]) -> bool {
         self.key().iter().zip(octets).all(|(ours, theirs)| ours == theirs)

@@ -69,7 +69,8 @@ fn follows(reader: &mut Reader<'_>) -> Option<bool> {
     }
 }
 
-/// If the chunk claims more segments than the message contains, the loop stops at the end of the message.
+/// Skips a Write chunk or the Reply chunk. If the chunk claims more segments than the message contains, the
+/// loop stops at the end of the message.
 fn skip_chunk(reader: &mut Reader<'_>) -> Option<()> {
     for _ in 0..reader.u32().ok()? {
         let _segment: &[u8; SEGMENT] = reader.array().ok()?;

@@ -42,8 +42,8 @@ pub struct GssCredential {
     pub control: GssControl,
     /// The call's sequence number. Ignored during context creation.
     pub sequence: u32,
-    /// The protection of the arguments, or `None` for an invalid service number, which is allowed only during
-    /// context creation.
+    /// The protection of the arguments and results, or `None` for an invalid service number, which is allowed
+    /// only during context creation.
     pub service: Option<GssService>,
     /// The server's handle for the context: at most [`MAX_HANDLE`] bytes, and empty with the first token.
     pub handle: Bytes,

@@ -124,8 +124,8 @@ impl Records {
         }
     }
 
-    /// Returns the received start of a record that [`Records::next`] rejected: its first fragments, or else
-    /// the octets after its mark.
+    /// Returns the received start of a record that [`Records::next`] rejected: the fragments before the
+    /// rejected mark, or, if there are none, the octets after this mark.
     #[must_use]
     pub fn refused<'a>(&'a self, input: &'a [u8]) -> Option<&'a [u8]> {
         if self.before.is_empty() { input.get(MARK..) } else { Some(&self.before) }

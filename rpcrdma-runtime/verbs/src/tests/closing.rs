@@ -1,4 +1,4 @@
-//! Closing and dropping connections, and removing the device.
+//! Closing and dropping connections, dead peers, device removal and address changes.
 
 use std::time::Duration;
 
@@ -120,7 +120,8 @@ async fn busy(local: &mut VerbsConnection, peer: &mut VerbsConnection, device: F
     while let Poll::Ready(completion) = poll_once(next(local)) {
         done.push(completion);
     }
-    // Without windows, invalidation posts no work, so the invalidation also completes.
+    // Registration completes although the device is stalled. Without windows, so does invalidation, because
+    // it posts no work.
     let expected = 1 + usize::from(!local.info().remote_invalidation);
     assert_eq!(done.len(), expected, "{done:?}");
 }
@@ -167,7 +168,7 @@ fn dropping_a_connection_during_blocking_jobs_leaves_no_objects() {
             local.submit(Action::Register { token: Token(1), memory: sink(LONG) });
             local.submit(Action::Invalidate { token: Token(2), handle: segment.handle });
             peer.submit(Action::read(Token(3), segment));
-            // The threads may or may not have finished.
+            // The blocking jobs may or may not have finished.
             let _ = (poll_once(next(&mut local)), poll_once(next(&mut peer)));
             drop(local);
         });

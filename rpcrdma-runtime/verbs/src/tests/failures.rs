@@ -1,4 +1,4 @@
-//! Devices that fail to register memory, to deregister memory or to accept work.
+//! Devices that fail to create queue pairs, to register or deregister memory, or to accept work.
 
 use std::sync::Mutex;
 
@@ -176,8 +176,8 @@ fn requests_after_a_rejected_request_are_not_executed() {
             let message = vec![octets(9000, seed).into()];
             local.submit(Action::Send { token: Token(seed.into()), message, invalidate: None });
         }
-        // Before the first message is posted, the copy slots and the memory of all three messages are
-        // registered. The second post fails.
+        // Before the first message is posted, one slab of slots and the memory of all three messages are
+        // registered, in four calls. The second post fails.
         let calls = device.calls();
         device.faults(|faults| faults.failing_call = Some(calls + 1 + 3 + 2));
         assert!(matches!(closed(&mut local).await.0, CloseReason::Io(_)));

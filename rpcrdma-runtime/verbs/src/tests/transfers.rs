@@ -26,7 +26,7 @@ fn messages_of_all_sizes_are_sent_in_both_directions() {
     });
 }
 
-/// Verbs cannot query the limit, so the provider tries smaller values.
+/// The verbs API does not report the inline limit, so the provider tries successively smaller values.
 #[test]
 fn the_inline_limit_of_the_device_is_respected() {
     for (inline, shorter) in [(0, 0), (40, 1), (300, 4)] {
@@ -288,8 +288,8 @@ fn long_memory_is_registered_by_another_thread() {
     }
 }
 
-/// The last RDMA Read of a region returns the region, in the memory that the device wrote. A region that is
-/// not filled is dropped.
+/// Only the last RDMA Read into a region returns data: the whole region, without a copy. A region that is not
+/// filled is dropped.
 #[test]
 fn rdma_reads_of_one_region_fill_it_in_place() {
     for settings in
@@ -315,7 +315,7 @@ fn rdma_reads_of_one_region_fill_it_in_place() {
                 panic!("not read")
             };
             assert!(data == octets(9000, 1));
-            // An RDMA Read that does not continue its region fails.
+            // An RDMA Read that neither starts nor continues a region fails.
             let part = RegionPart { offset: 100, total: 9000 };
             peer.submit(Action::Read { token: Token(15), source: Segment { length: 8900, ..segment }, part });
             let (reason, _) = closed(&mut peer).await;

@@ -18,7 +18,7 @@ impl ReadRegions {
     pub fn start(&mut self, token: Token, length: u32, part: RegionPart) {
         if part.offset == 0 {
             self.last += 1;
-            let len = usize::try_from(part.total).expect("a region fits memory");
+            let len = usize::try_from(part.total).expect("a region fits in memory");
             self.regions.insert(self.last, (BytesMut::zeroed(len), part.total));
         }
         assert!(part.offset + u64::from(length) <= part.total, "{part:?} ends beyond its region");
@@ -29,7 +29,7 @@ impl ReadRegions {
     pub fn finish(&mut self, token: Token, data: &[u8]) -> Bytes {
         let (number, part) = self.reads.remove(&token).expect("an outstanding RDMA Read");
         let (region, left) = self.regions.get_mut(&number).expect("its region");
-        let start = usize::try_from(part.offset).expect("a region fits memory");
+        let start = usize::try_from(part.offset).expect("a region fits in memory");
         region[start..start + data.len()].copy_from_slice(data);
         *left -= data.len() as u64;
         if *left > 0 {

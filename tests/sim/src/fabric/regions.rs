@@ -115,7 +115,7 @@ impl Regions {
 }
 
 impl Region {
-    /// Returns the index in the memory for the peer's offset. Fails if any of the `len` bytes from this
+    /// Converts the peer's offset to an index into the memory. Fails if any of the `len` bytes from this
     /// offset is outside the region.
     fn start(&self, offset: u64, len: usize) -> Result<usize, &'static str> {
         let start = offset.checked_sub(self.base).and_then(|start| usize::try_from(start).ok());

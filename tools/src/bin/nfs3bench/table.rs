@@ -1,4 +1,4 @@
-//! Prints the ratios of the rates of target and baseline, with a line for each operation.
+//! Prints the target's call rate relative to the baseline's, with a line for each operation.
 
 use std::io::{self, Write};
 

@@ -103,8 +103,8 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Returns the length of a preprocessor line, including a comment that begins on this line and ends on
-    /// a later line.
+    /// Returns the length of a preprocessor line or a `%` line, including a comment that begins on this line
+    /// and ends on a later line.
     fn closed_length(&mut self, rest: &str, length: usize) -> usize {
         let opened = open_comment(rest.get(..length).unwrap_or(""));
         let opened = opened.filter(|_| self.conditions.active() && !self.unclosed);
@@ -118,8 +118,9 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Processes a `#define`. The name becomes a constant if the value can be computed or is another name.
-    /// Otherwise, or if the name is a keyword, the name may become a macro, and the line is kept for C.
+    /// Processes a `#define`. A name for a type whose meaning changes within the text becomes a macro. Any
+    /// other name becomes a constant if the value can be computed or is another name. Otherwise, or if the
+    /// name is a keyword, the name may become a macro, and the line is kept for C.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };

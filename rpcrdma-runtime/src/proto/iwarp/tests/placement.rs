@@ -29,7 +29,8 @@ fn deliver(stream: &mut Stream, octets: &[u8], mut limit: impl FnMut() -> usize)
     direct
 }
 
-/// Returns a responder with a sink, and the octets of Writes that fill it, followed by a Send.
+/// Returns a responder with a sink, and the octets of Writes that fill the sink, followed by a Send. A new
+/// Write starts at each index in `cuts`.
 fn writes(crc: bool, cuts: &[usize]) -> (Stream, Segment, Vec<u8>) {
     let change = |config: &mut StreamConfig| (config.crc, config.max_fpdu) = (crc, usize::MAX);
     let mut receiver = responder(change, 1);

@@ -8,7 +8,8 @@ use crate::proto::work::CloseReason;
 use crate::xdr::ItemMemory;
 
 impl SessionRequester for Requester {
-    /// Plans the offered memory for this connection, since thresholds can differ between connections.
+    /// Submits the call with reply memory that is planned for this connection, since thresholds can differ
+    /// between connections.
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
         let (chunks, threshold) = (mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
         let mut reply = ReplyResources::in_memory(chunks, &call.bounds, threshold, self.max_segment)?;

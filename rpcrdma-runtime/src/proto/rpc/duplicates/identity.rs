@@ -150,7 +150,7 @@ impl Prefix {
         words.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
             let word = word.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
             // Shifts the upper half down between the two multiplications. Multiplication never propagates
-            // bits down, so the next word could cancel a difference in the highest bits.
+            // bits down, so without the shift, the next word could cancel a difference in the highest bits.
             let mixed = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
         })

@@ -22,7 +22,7 @@ type Place = (usize, Reverse<u64>);
 #[derive(Debug, Default)]
 struct Share {
     running: usize,
-    /// Cached replies by last use.
+    /// Cached replies, each identified by the number of its last use.
     cached: BTreeSet<u64>,
     /// The size of these replies in bytes.
     bytes: usize,

@@ -9,8 +9,8 @@ use super::{Capture, CaptureError, CaptureFile};
 use crate::proto::iwarp::{Agreed, Role};
 use crate::wire::iwarp::{Markers, fpdu};
 
-/// The distance between the initial sequence numbers of connections. The distance is odd, so that all initial
-/// numbers differ and Wireshark detects a reused port as a new connection.
+/// The distance between the initial sequence numbers of successive connections. The distance is odd, so that
+/// all initial numbers differ and Wireshark detects a reused port as a new connection.
 const SEQUENCE_STRIDE: u32 = 0x3c6e_f35f;
 
 /// Captures one connection, or nothing if `None`.
