@@ -370,7 +370,8 @@ impl Model {
         }
     }
 
-    /// Returns the path of a directory. The path is empty for the root, removed directories and other files.
+    /// Returns the path of a directory. The path is empty for the root, for a removed directory, and for a
+    /// file that is not a directory.
     fn path(&self, mut dir: usize) -> Vec<u8> {
         let mut path = Vec::new();
         while dir != 0

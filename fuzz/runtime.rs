@@ -109,7 +109,7 @@ impl<'a> Script<'a> {
         Some(*first)
     }
 
-    /// Reads a length of two octets and returns that many of the following octets, or all that are left.
+    /// Reads a two-octet length and returns that many of the following octets, or all that are left.
     fn octets(&mut self) -> &'a [u8] {
         let len = u16::from_be_bytes([self.byte().unwrap_or(0), self.byte().unwrap_or(0)]);
         let (taken, rest) = self.0.split_at(usize::from(len).min(self.0.len()));
@@ -382,7 +382,7 @@ fn completions(octets: &[u8], piece: usize, crc: bool, markers: bool) -> Vec<Str
     let mut completions = Vec::new();
     for piece in octets.chunks(piece) {
         stream.receive(piece);
-        // The output depends on when the stream is polled, so poll the output only at the end.
+        // The octets to send depend on when `poll_transmit` is called, so call it only at the end.
         while let Some(completion) = stream.poll_completion() {
             completions.push(format!("{completion:?}"));
         }

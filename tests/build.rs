@@ -1,5 +1,5 @@
-//! Compiles the documents in `PROTOCOLS` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`. The
-//! list of types comes from the emitted code, so it is complete. Also compiles the programs of
+//! Compiles the documents in `PROTOCOLS` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`.
+//! Writes `checks.rs`, which checks every type in the emitted code. Also compiles the programs of
 //! `backward/notices.x` and of the guides in `GUIDES`.
 
 use std::error::Error;

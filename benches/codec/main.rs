@@ -160,8 +160,8 @@ fn write(run: &mut Run<'_>, name: &str, len: u32) {
     decode!(run, name, bytes, Write3Args, WRITE3args, fastxdr::WRITE3args<_>);
 }
 
-/// Encodes a message without its DDP-eligible data, which is not copied. The other implementations
-/// have no reduced encoding.
+/// Measures the encoding of a message without its DDP-eligible data, which is not copied. The other
+/// implementations have no reduced encoding.
 fn write_reduced(run: &mut Run<'_>) {
     let args: rpcrdma_nfs3::Write3Args = xdr::from_bytes(&messages::write(1 << 20)).unwrap();
     let message = reduce(&args);

@@ -1,10 +1,11 @@
-//! Measures the time, allocations and memory of NFSv3 calls over our transports, and compares them with raw
-//! TCP and the `nfs3` crates.
+//! Measures the time and allocations of NFSv3 calls over our transports, and compares them with raw TCP and
+//! the `nfs3` crates. Also measures a server's memory per idle connection.
 //!
 //! `cargo bench -p rpcrdma-benches --bench transport --features peers -- [ROUNDS]`
 //!
-//! Client and server share one process and the loopback interface; files are in memory. Every round runs
-//! the rows on all transports in turn, so that a slow phase of the machine affects all of them.
+//! Client and server use the loopback interface and share one process, except in the measurement of idle
+//! connections. Files are in memory. Every round runs the rows on all transports in turn, so that a slow
+//! phase of the machine affects all of them.
 //!
 //! For a profiler, `ONLY="null"` runs one row over iWARP. `ONLY="read1m tcp spawned"` runs another row
 //! over TCP on the multi-thread runtime. `ONLY=idle` measures idle connections only.

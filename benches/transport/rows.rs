@@ -20,7 +20,7 @@ pub(crate) struct Row {
     /// Calls per round.
     pub(crate) calls: u32,
     pub(crate) base: Base,
-    /// The goals: the maximum ratios over iWARP with and without CRCs.
+    /// The goals for iWARP with and without CRCs: the maximum ratios of the row's time to its base.
     pub(crate) goals: [Option<f64>; 2],
     pub(crate) log: Log,
 }

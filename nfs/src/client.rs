@@ -147,8 +147,8 @@ impl Remote {
         Ok(Remote { mounted, ..Remote::with(nfs, connection, root).await? })
     }
 
-    /// Returns an export that was mounted by other means, given its root handle and a connection for its
-    /// files. Paths start at the export's root.
+    /// Returns an export that was mounted by other means. `root` is the export's root handle, and calls of
+    /// the NFS program use `client`. Paths start at the export's root.
     ///
     /// # Errors
     /// [`ClientError`] if FSINFO fails.

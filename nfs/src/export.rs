@@ -254,7 +254,7 @@ pub struct Entry {
 pub struct Listed {
     /// The verifier that accompanies the cookies.
     pub verifier: NfsVerifier,
-    /// True if all entries were listed and accepted.
+    /// True if the listing reached the end of the directory.
     pub eof: bool,
 }
 
@@ -354,9 +354,9 @@ pub trait TryExport {
 
 /// A file system that can be served.
 ///
-/// Calls block until they are done. If [`Export::BLOCKS`] is true, calls may wait for a device and run on
-/// the blocking pool. [`TryExport`] has non-blocking variants. All calls may run concurrently. Handles,
-/// names, sizes and cookies come from the peer and may have any value.
+/// Calls block until they are done. If [`Export::BLOCKS`] is true, calls may wait for a device, so the server
+/// runs them on the blocking pool. [`TryExport`] has non-blocking variants. All calls may run concurrently.
+/// Handles, names, sizes and cookies come from the peer and may have any value.
 pub trait Export: TryExport + Send + Sync + 'static {
     /// True if calls may wait for a device.
     const BLOCKS: bool;
@@ -423,7 +423,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Reads at most `count` bytes.
     ///
     /// # Errors
-    /// [`NfsError::IsDir`] and [`NfsError::Inval`] if the file is not a regular file; [`NfsError::Acces`].
+    /// [`NfsError::IsDir`] for a directory, [`NfsError::Inval`] for any other file that is not a regular
+    /// file; [`NfsError::Acces`].
     fn read(
         &self,
         caller: &NfsCaller,
@@ -476,8 +477,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// default implementation supports no kind.
     ///
     /// # Errors
-    /// [`NfsError::NotSupp`] for unsupported kinds, [`NfsError::Perm`] for kinds that this caller may not
-    /// create, and as [`Export::create`].
+    /// [`NfsError::NotSupp`] for unsupported devices, sockets and pipes, [`NfsError::BadType`] for other
+    /// kinds, [`NfsError::Perm`] for kinds that this caller may not create, and as [`Export::create`].
     fn mknod(
         &self,
         caller: &NfsCaller,
@@ -507,8 +508,9 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Renames a file, replacing the target if it exists.
     ///
     /// # Errors
-    /// [`NfsError::Exist`] if the target is of an incompatible kind or a directory that is not empty;
-    /// [`NfsError::Inval`] if a directory would move into itself, and for `.` and `..`.
+    /// [`NfsError::Exist`] if the target is of an incompatible kind or a directory that is not empty, or if
+    /// the old name is `..`; [`NfsError::Inval`] if a directory would move into itself, if the old name is
+    /// `.`, or if the new name is `.` or `..`.
     fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
 
     /// Adds a name to a file.

@@ -86,7 +86,7 @@ impl<E: Export> NfsHandler<E> {
         self.try_or_block(context, 0, None, |_, _| None, call).await
     }
 
-    /// Rejects calls that the policy does not allow. Reserves `reply` bytes of memory for the reply, then
+    /// Rejects calls that the policy does not allow. Reserves `reply` bytes of memory for the reply. Then
     /// calls the export: inline if the call does not block, else on the blocking pool with a permit.
     async fn try_or_block<T: Send + 'static>(
         &self,

@@ -322,7 +322,7 @@ fn a_check_covers_addresses_and_keys() {
     ] {
         place.configure(&format!("dir = '@a'\n{option}\n"));
         let mut command = place.nfs3d(&["--check-config"]);
-        // The check also fails without the feature `krb5`.
+        // With `sec = ['krb5']`, the check fails: the keytab is missing, or the feature `krb5` is disabled.
         let refused = command.env("KRB5_KTNAME", place.path("none")).output().unwrap();
         let message = text(&refused.stderr);
         assert!(message.starts_with(&format!("nfs3d: {error}")), "{option}: {message}");

@@ -525,7 +525,7 @@ fn handles_of_files_with_long_paths_survive_the_server() {
     assert_eq!(export.lookup(&WHO, &deepest, b"file").unwrap().handle, file);
 }
 
-/// Handles of files in such a directory would become stale.
+/// Handles of files in a directory more than 1,024 levels below the root would be stale.
 #[test]
 fn a_directory_that_is_too_deep_is_refused() {
     let dir = writable_by_all();
@@ -599,7 +599,7 @@ fn memory_export_enforces_its_limits() {
     let refused = export.write(&WHO, &file, 0, &Bytes::from(vec![1; 1001]), Stability::Unstable);
     assert_eq!(refused.result.unwrap_err(), NfsError::NoSpc);
     write(&export, &file, 0, &[1; 1000]);
-    // Only the bytes that a write adds count.
+    // Overwritten bytes do not count toward the limit again.
     write(&export, &file, 0, &[2; 1000]);
     let refused = export.write(&WHO, &file, 500, &Bytes::from(vec![3; 501]), Stability::Unstable);
     assert_eq!(refused.result.unwrap_err(), NfsError::NoSpc);

@@ -49,8 +49,8 @@ fn run(here: &Path, program: &str, arguments: &[&str]) -> String {
 }
 
 /// libnfs mounts the empty path for files in the root. The mount succeeds, but libnfs then searches for
-/// exports below the empty path and gives up, whatever the server replies. `//` before the name or the option
-/// `auto-traverse-mounts=0` avoids the search.
+/// exports below the empty path and gives up, whatever the server replies. Either `//` before the name or the
+/// option `auto-traverse-mounts=0` avoids the search.
 #[test]
 fn libnfs_uses_our_server() {
     let Some(here) = scratch("libnfs") else { return };

@@ -82,7 +82,8 @@ fn root_without_setuid_refuses_to_serve() {
     }
 }
 
-/// With this securebit, a thread that switches from root to a caller keeps root's capabilities.
+/// With the securebit `no_setuid_fixup`, a thread that switches from root to a caller keeps root's
+/// capabilities.
 #[test]
 fn root_with_no_setuid_fixup_refuses_to_serve() {
     let dir = writable_by_all();

@@ -1,5 +1,5 @@
 //! The client against a difficult server: short reads and writes, entries without attributes, restarts, a
-//! busy server, rejected calls, files that change during a copy, endless listings and invalid names.
+//! busy server, rejected calls, files that change during a copy, endless listings, invalid names and times.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -28,18 +28,19 @@ use rpcrdma_sim::fabric::{Fabric, FabricConfig};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The maximum number of bytes in a READ or a WRITE.
+/// The maximum number of bytes that the server reads or writes per call.
 const SHORT: usize = 70_001;
 
 struct Reluctant {
     inner: MemoryExport,
     writes: AtomicU32,
-    /// The numbers of the WRITEs after which the server simulates a restart, before it replies.
+    /// The WRITEs (counted from 0) after which the server simulates a restart, before its reply.
     restarts: &'static [u32],
     restarted: AtomicU32,
     /// How many of the next LOOKUPs, READs and WRITEs fail with NFS3ERR_JUKEBOX.
     busy: AtomicU32,
-    /// The error that LOOKUP returns for this name. If the name is empty, READLINK returns the error instead.
+    /// A name, and the error that LOOKUP returns for it. If the name is empty, READLINK returns the error
+    /// instead.
     refuses: Option<(&'static [u8], NfsError)>,
     /// True if the file changes with each READ.
     changes: bool,
@@ -270,7 +271,7 @@ async fn short_reads_and_writes_continue() {
     put_and_get(&remote, &content()).await.unwrap();
 }
 
-/// A reply of a few bytes keeps memory for a complete READ, so short replies must not accumulate.
+/// A reply of a few bytes occupies the memory of a complete READ, so short replies must not accumulate.
 #[tokio::test(flavor = "multi_thread")]
 async fn short_reads_are_merged() {
     let remote = mount(Reluctant::new(&[])).await;
@@ -316,7 +317,7 @@ async fn entries_without_attributes_are_looked_up() {
     assert!(items.iter().all(|item| item.attributes.mode == 0o600));
 }
 
-/// Mounts an export without sockets: a paused clock would not wait for a socket.
+/// Mounts an export over the simulated fabric, since a paused clock would not wait for a socket.
 async fn mount_in_memory(export: Arc<Reluctant>) -> Remote {
     let root = NfsFh3 { data: export.root() };
     let mut services = Services::new();
@@ -351,7 +352,8 @@ async fn calls_to_a_busy_server_are_repeated() {
     assert_eq!(remote.refresh(&own).await.unwrap().attributes.size, 7);
     assert_eq!(start.elapsed().as_secs(), 3 * (1 + 2));
 
-    // The timeout of calls, 60 s, also bounds the repetitions. The entry is not omitted from the listing.
+    // The timeout of calls (60 s) also limits the retries. An entry whose LOOKUP fails in this way must not
+    // be omitted from the listing.
     export.busy.store(u32::MAX, Ordering::SeqCst);
     let start = Instant::now();
     let error = remote.list(&root).await.unwrap_err().to_string();
@@ -434,7 +436,7 @@ async fn an_endless_listing_fails() {
             .args(["-c", "ulimit -v 1500000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3")])
             .args(arguments)
             .current_dir(here.path())
-            // The stacks and memory arenas of more threads would use up the limit.
+            // The stacks and memory arenas of more threads would exceed the limit on virtual memory.
             .env("TOKIO_WORKER_THREADS", "2")
             .env("MALLOC_ARENA_MAX", "2")
             .output();

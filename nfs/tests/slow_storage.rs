@@ -184,7 +184,7 @@ async fn calls_of_others_succeed(count: usize) {
     }
     let handler = |number: usize| (format!("/{number}"), NfsHandler::new(exports[number].clone()));
     let server = Exports::new((0..count).map(handler));
-    // A reload keeps the limit.
+    // `replace` must keep the limit on the blocking calls of one caller.
     server.replace((0..count).map(handler));
     let mut slow = JoinSet::new();
     // Blocking work counts toward the limit until it ends, even if its call was abandoned.

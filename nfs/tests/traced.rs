@@ -1,4 +1,5 @@
-//! A trace of one `nfs3 get`: the spans in the logs of `nfs3` and `nfs3d`, joined call by call.
+//! Traces of `nfs3 get`: the spans in the logs of `nfs3` and `nfs3d`, joined call by call. Also tests that
+//! `nfs3` logs errors and warnings as JSON.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

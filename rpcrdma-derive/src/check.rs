@@ -91,7 +91,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         errors.at(field.ty, "`list` marks a chain of optional data: write the field as a `Vec`");
     }
     if let Some(span) = attrs.recursive.filter(|_| attrs.eligible.is_some()) {
-        errors.at_span(span, "a DDP-eligible item is opaque data or a string and contains no other values: remove `recursive`, or mark the field of the other type that contains the bytes");
+        errors.at_span(span, "a DDP-eligible item is opaque data or a string and contains no other values: remove `recursive`, or mark the field with the bytes inside the other type");
     }
 }
 
@@ -132,7 +132,7 @@ fn unnamed(ty: &Type) -> Option<Error> {
             "a tuple has no encoding: write a struct, whose fields have names"
         }
         Type::Slice(_) => {
-            "an array without a length has no encoding here: write a `Vec`, or an `ArrayRef<'a, T>` to borrow it"
+            "an array without a length has no encoding: write a `Vec`, or an `ArrayRef<'a, T>` to borrow it"
         }
         Type::TraitObject(_) | Type::ImplTrait(_) | Type::Infer(_) => {
             "this type cannot be decoded: name one type, or write a union of several"
@@ -212,7 +212,7 @@ fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors
     let written = discriminant.to_token_stream().to_string();
     for kept in arms.iter().filter_map(|arm| arm.kept) {
         let name = kept.to_token_stream().to_string();
-        // Any other type may be an alias, which only the compiler can resolve.
+        // If neither type is built in, both may be aliases of one type, which only the compiler can resolve.
         if name != written && [&name, &written].iter().any(|name| SCALARS.contains(&name.as_str())) {
             errors.at(
                 kept,

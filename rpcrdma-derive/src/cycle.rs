@@ -87,7 +87,7 @@ impl Owner<'_> {
     }
 }
 
-/// Returns a type's arguments without lifetimes.
+/// Returns a type's arguments other than lifetimes.
 fn plain(ty: &Type) -> impl Iterator<Item = &GenericArgument> {
     arguments(ty).into_iter().flatten().filter(|argument| !matches!(argument, GenericArgument::Lifetime(_)))
 }

@@ -63,8 +63,8 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
         return quote!(__xdr::Encode::encode(&__word, __sink)?; #payload);
     }
     let (span, word, sink) = (field.ty.span(), local("__word"), local("__sink"));
-    // Encoding the discriminant fails only if a declared length is wrong, so an error is attributed to the
-    // payload.
+    // Encoding the discriminant fails only if the `LENGTHS` of a type are wrong, so every error is attributed
+    // to the payload.
     let both = if is_known(field) {
         quote_spanned!(span=> encode_behind::<_, #ty, _>(&#word, #binding, #sink))
     } else {

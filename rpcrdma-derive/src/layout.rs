@@ -136,8 +136,9 @@ fn items(field: &Field<'_>) -> Option<TokenStream> {
 }
 
 /// Returns checks that only the compiler can evaluate, if needed. A type of a backward-only program must
-/// contain no items. Any other type must not contain more items than it declares. Without a declaration, a
-/// type that may contain itself must not contain more items than the derive can see in the fields.
+/// contain no items. A type with declared items must not contain more or larger items. Without a declaration,
+/// a type that may contain itself must not contain more or larger items than the derive can see in the
+/// fields.
 fn check(container: &Container<'_>) -> Option<TokenStream> {
     let fields = container.fields();
     if container.backward {

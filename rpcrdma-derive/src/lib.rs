@@ -1,4 +1,5 @@
-// The example needs `rpcrdma-runtime`, which depends on this crate. `rpcrdma-tests` compiles the example.
+// The example in the README needs `rpcrdma-runtime`, which depends on this crate. `rpcrdma-tests` compiles
+// the example.
 #![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 
 mod ast;

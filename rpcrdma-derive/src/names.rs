@@ -7,8 +7,8 @@ use syn::spanned::Spanned;
 use crate::ast::{Container, Field};
 use crate::syntax::{first_and_last, number, parameters};
 
-/// Sets the bound of each field with `max`. Returns a constant for each bound that is not a literal in the
-/// range of `u32`, or no constants if the derived type has type or const parameters.
+/// Sets the bound of each field that has `max`. Returns a constant for each bound that is not a literal in
+/// the range of `u32`, or no constants if the derived type has type or const parameters.
 pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
     let is_generic = parameters(container.owner.generics).next().is_some();
     let mut constants = TokenStream::new();

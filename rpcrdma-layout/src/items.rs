@@ -9,7 +9,7 @@ use crate::Size;
 /// count. A count that grows has no bound ([`Items::grown`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
-    /// The number of items.
+    /// The maximum number of items.
     pub count: Size,
     /// The maximum size of an item in bytes, without padding; zero if `count` is zero.
     pub largest: Size,

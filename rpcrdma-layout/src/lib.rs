@@ -20,7 +20,7 @@
 //! | `T x[N]` | [`times`](Lengths::times) | [`times`](Items::times) |
 //! | `T x<N>` | [`array`](Lengths::array) | [`array`](Items::array) |
 //! | `T *x` | [`optional`](Lengths::optional) | those of `T` |
-//! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) at the closing box or array | [`grown`](Items::grown) |
+//! | a cycle | [`UNKNOWN`](Lengths::UNKNOWN) at the box or array that closes it | [`grown`](Items::grown) |
 #![no_std]
 // Bounds come from untrusted documents, so unchecked indexing and arithmetic are denied.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]

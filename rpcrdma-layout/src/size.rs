@@ -2,7 +2,7 @@ use core::fmt;
 
 /// A size in bytes or a number of values, possibly without a bound.
 ///
-/// Arithmetic is `const` and never wraps: a result that does not fit a `u64` is unbounded.
+/// Arithmetic is `const` and never wraps: a result that does not fit in a `u64` is unbounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// At most this many bytes or values.

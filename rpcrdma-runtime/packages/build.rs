@@ -1,4 +1,5 @@
-//! With the features `required` and `krb5`, fails the build if system packages are missing.
+//! With the feature `required` or `krb5`, fails the build if system packages are missing or the target is not
+//! Linux.
 #![allow(clippy::print_stdout)] // cargo reads directives from standard output
 
 #[path = "src/lib.rs"]

@@ -67,7 +67,7 @@ pub trait Acceptor: Send + Sync + 'static {
     /// Returns the next connection request.
     ///
     /// # Errors
-    /// One connection or the listener failed, or a process limit is reached.
+    /// A connection request or the listener failed, or the process reached a limit.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Incoming>> + Send;
 
     /// Returns the number of connection requests that the provider itself refused since the last call.

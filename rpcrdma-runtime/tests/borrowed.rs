@@ -157,8 +157,8 @@ fn truncations_and_impossible_counts_are_errors() {
     assert!(matches!(error.kind(), ErrorKind::TooLong { .. }));
 }
 
-/// The size of the message limits the number of zero-size elements, but an iterator sees only the bytes of
-/// the array.
+/// The size of the message limits the number of zero-size elements. An iterator sees only the bytes of the
+/// array, so it must not apply such a limit again.
 #[test]
 fn elements_of_size_zero_are_found_again() {
     let mut bytes = xdr::to_bytes(&vec![vec![(); 50]]).unwrap().to_vec();

@@ -378,7 +378,8 @@ async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions()
     fixture.end().await;
 }
 
-/// Makes call 1 with a Reply chunk that is longer than its registered memory, which ends the connection.
+/// Makes a call with XID 1 and a Reply chunk that is longer than its registered memory. The server's write to
+/// this chunk ends the connection.
 async fn end_connection(mut malicious: Peer, args: &Args) {
     let closed = async {
         malicious.connection.submit(Action::PostReceives { count: 4 });
@@ -565,7 +566,7 @@ async fn a_retransmission_of_a_running_call_that_uses_its_connection_runs() {
     fixture.end().await;
 }
 
-/// A call that uses its connection usually fails because the connection is lost.
+/// If its connection is lost, a running call that uses this connection usually fails.
 #[tokio::test]
 async fn a_retransmission_of_a_failed_call_that_used_its_connection_runs() {
     for procedure in [BACK_FAIL, BACK_PANIC] {

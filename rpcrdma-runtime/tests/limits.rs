@@ -208,7 +208,7 @@ async fn wait_for_connections(stats: &ServerStats, connections: u64) {
     timeout(WAIT, waiting).await.unwrap();
 }
 
-/// The limit exceeds the idle limit of clients, so usually the client closes the connection.
+/// The idle limit of servers exceeds the idle limit of clients, so usually the client closes the connection.
 #[test]
 fn servers_close_connections_that_are_idle_for_six_minutes() {
     let minutes = Duration::from_secs(6 * 60);

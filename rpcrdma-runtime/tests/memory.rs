@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use gate::{Gate, GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(30);
-/// The size in bytes of the data in a reply.
+/// The size in bytes of the data in a long reply, and of a long call.
 const LONG: u32 = 4 << 20;
 
 /// The number of a program whose handler calls its client.

@@ -78,7 +78,8 @@ impl Metrics {
         self.0.lock().unwrap().entry(format!("{}{labels}", key.name())).or_default().clone()
     }
 
-    /// Returns the metrics whose names start with `start`, except metrics with the value 0.
+    /// Returns the metrics whose names start with `start`, except metrics with the value 0. The returned
+    /// names omit `start`.
     fn of(&self, start: &str) -> Vec<(String, f64)> {
         let metrics = self.0.lock().unwrap();
         let named = metrics.iter().filter_map(|(name, metric)| {

@@ -131,7 +131,7 @@ async fn a_warning_explains_results_beyond_their_bound() {
     let clients =
         (Client::connect(addresses[0]).await.unwrap(), TcpClient::connect(addresses[1]).await.unwrap());
     assert_eq!(clients.0.call::<EchoWide>(&8).await.unwrap(), "nnnnnnnn".into());
-    // No other test uses these lengths, so the warning is from this test: all tests share the log.
+    // All tests share the log. No other test uses these lengths, so the warning is from this test.
     clients.0.call::<EchoWide>(&1009).await.unwrap_err();
     let warning = log.warning("a length of 1009 ");
     assert!(warning.contains("the results of a handler cannot be encoded: "), "{warning}");
@@ -316,7 +316,8 @@ async fn spans_of_a_call_have_equal_attributes_on_client_and_server() {
     serving.abort();
 }
 
-/// A handler that waits runs as a task, and the server's span of a failed call records no traffic.
+/// A handler that waits continues on its own task. If the server rejects a call with ERR_CHUNK, the server's
+/// span of this call records no traffic.
 #[tokio::test]
 async fn a_span_ends_with_its_call_even_if_the_call_waits_or_fails() {
     let log = log();

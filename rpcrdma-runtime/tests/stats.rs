@@ -187,7 +187,7 @@ async fn connections_of_an_address_are_limited() {
     assert_eq!((connections.made, connections.refused), (2, 1));
     drop(first);
     until(|| stats.snapshot().connected == 1).await;
-    // The slot becomes free when the task of the connection has ended.
+    // The closed connection counts toward `max_connections_per_address` until its task has ended.
     let mut third = Client::connect(address).await;
     while third.is_err() {
         third = Client::connect(address).await;

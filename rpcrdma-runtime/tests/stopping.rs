@@ -87,8 +87,8 @@ async fn a_silent_peer_does_not_delay_the_stop() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(server.run(async { drop(stopped.await) }));
     let silent = tokio::net::TcpStream::connect(address).await.unwrap();
-    // This connection is queued behind the silent connection. Its refusal shows that the server has accepted
-    // both connections.
+    // The server accepts TCP connections in order. Once it has rejected the invalid handshake below, it
+    // has also accepted the silent connection.
     let other = tokio::net::TcpStream::connect(address).await.unwrap();
     other.writable().await.unwrap();
     assert!(other.try_write(b"not MPA").is_ok());
@@ -127,8 +127,8 @@ async fn a_stopping_server_refuses_connections() {
     tokio::time::timeout(WAIT, server).await.unwrap().unwrap().unwrap();
 }
 
-/// Checks a client that outlives the runtime on which it connected: its calls fail, and no call waits for a
-/// dropped task.
+/// Checks a client that outlives the runtime on which it connected: its calls fail, and neither a call nor
+/// `drain` waits for a dropped task.
 fn outlives_its_runtime<C: Clone>(
     connect: impl AsyncFn() -> C,
     call: impl AsyncFn(C) -> Result<u32, CallError>,

@@ -330,7 +330,7 @@ async fn one_set_of_services_over_both_transports() {
     tcp.call::<UnboundNull>(&()).await.unwrap();
 }
 
-/// The first name has an unknown zone.
+/// The first address of each list has an unknown IPv6 zone.
 #[tokio::test]
 async fn a_client_skips_names_that_cannot_be_resolved() {
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);

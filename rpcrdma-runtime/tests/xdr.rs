@@ -559,7 +559,7 @@ fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
 
 #[test]
 fn empty_elements_are_counted_across_the_message() {
-    // The message has 404 bytes. Each array alone claims no more elements than the number of remaining bytes.
+    // The message has 404 bytes. No array by itself claims more elements than there are bytes left.
     let claims = |each: u32, how_many: u32| {
         words([100].into_iter().chain((0..100).map(|index| if index < how_many { each } else { 0 })))
     };
@@ -569,8 +569,7 @@ fn empty_elements_are_counted_across_the_message() {
     let error = from_slice::<Vec<Nothings>>(&claims(101, 5)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLong { len: 101, max: 0 });
     assert_eq!(error.to_string(), "at [4].of_them, byte 24: a length of 101 exceeds the bound of 0");
-    // An array may not claim more elements than the number of remaining bytes, even if earlier arrays claimed
-    // few elements.
+    // An array must not claim more elements than there are bytes left, even if earlier arrays claimed few.
     assert!(from_slice::<Vec<Nothings>>(&words([2, 1, 0])).is_ok());
     assert_eq!(kind(from_slice::<Vec<Nothings>>(&words([2, 0, 1]))), ErrorKind::TooLong { len: 1, max: 0 });
 }
@@ -624,8 +623,8 @@ struct Listing {
 
 fn entry() -> impl Strategy<Value = Entry> {
     let bytes = |max: usize| proptest::collection::vec(any::<u8>(), 0..max);
-    // Some names are longer than the encoder's stage, and some elements of `more` exceed their bound of 40
-    // bytes.
+    // Some names are longer than the encoder's buffer of 1,024 bytes (`STAGE`), and some elements of `more`
+    // exceed their bound of 40 bytes.
     let name = prop_oneof![bytes(40), bytes(601), bytes(1401)];
     let handle = proptest::option::of(bytes(65));
     let more = proptest::collection::vec(bytes(42), 0..4);
@@ -641,7 +640,8 @@ fn entry() -> impl Strategy<Value = Entry> {
 }
 
 proptest! {
-    /// Some values break a bound, in elements that are written to existing or to newly reserved memory.
+    /// Some values break a bound. The writer may already have room for the failing element, or must first
+    /// allocate memory for it.
     #[test]
     fn encodings_are_independent_of_the_sink(
         entries in proptest::collection::vec(entry(), 0..30),

@@ -145,7 +145,7 @@ impl Rpcbind {
         Rpcbind::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))).await
     }
 
-    /// Connects to the rpcbind with this local socket.
+    /// Connects to the rpcbind that listens on this local socket.
     ///
     /// # Errors
     /// Fails if connecting to the socket fails.

@@ -30,7 +30,8 @@ fn read_complete(path: &Path) -> Trace {
     trace
 }
 
-/// Returns the number of octets moved by RDMA Reads and by RDMA Writes.
+/// Checks that all calls and RDMA operations are complete. Returns the number of octets moved by RDMA Reads
+/// and the number moved by RDMA Writes.
 fn moved(conversation: &Conversation) -> (u64, u64) {
     let mut sums = (0, 0);
     for call in &conversation.calls {

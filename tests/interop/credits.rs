@@ -1,4 +1,4 @@
-//! Observes credits on the wire between a client and a server.
+//! Observes credits in a relay between a client and a server.
 
 use crate::framed::{Frame, Splitter};
 

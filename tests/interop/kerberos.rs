@@ -170,7 +170,8 @@ impl LinuxClient<'_> {
         }
     }
 
-    /// The guest caches shared files, so each ticket needs a new `name`.
+    /// Gets a ticket and installs it for the guest's user. The guest caches shared files, so each ticket
+    /// needs a new `name`.
     fn bring_ticket(&self, name: &str, lifetime: &str) {
         realm::ticket(&mut self.realm.command(Path::new("kinit")), USER, lifetime);
         let copy = self.folder.join(name);

@@ -1,4 +1,4 @@
-//! A TCP relay that can cut its connections.
+//! A TCP relay that can observe, hold and cut its connections.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,7 +8,8 @@ use std::thread;
 
 use crate::place::address;
 
-/// A callback that gets all bytes before they are forwarded. The flag is true for bytes to the target.
+/// A callback that gets all bytes before they are forwarded. Its first argument is true for bytes to the
+/// target.
 pub(crate) type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
 
 /// A TCP relay, which runs until the process exits.

@@ -13,8 +13,9 @@ pub(crate) const DEBIAN: &str = "at=/host/suites/root; \
     libraries=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu:$at/usr/lib/x86_64-linux-gnu/ceph; \
     debian() { program=$1; shift; LD_LIBRARY_PATH=$libraries $at/usr/bin/$program \"$@\"; }; ";
 
-/// Mounts an empty directory, runs a script in a subdirectory, and unmounts. Fails if the client reconnected
-/// or received an invalid reply, or if remote invalidation was not used. Returns the client's counters.
+/// Mounts an empty directory, runs a script in a subdirectory, and unmounts. Fails if the script fails, if
+/// the client reconnected or received an invalid reply, or if remote invalidation was not used. Returns the
+/// client's counters.
 fn on_a_mount(guest: &Guest, limit: u64, script: &str) -> Transport {
     clear(guest);
     let dir = tempfile::tempdir().unwrap();

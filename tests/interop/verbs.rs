@@ -77,7 +77,7 @@ fn resources(guest: &Guest) -> String {
     guest.run("rdma resource show")
 }
 
-/// Runs those tests of a program whose names contain a word of `filter`. An empty filter runs all tests.
+/// Runs the tests whose names contain a word of `filter`, or all tests of the program if `filter` is empty.
 /// Fails if a word matches no test.
 fn run_tests(guest: &Guest, address: &str, program: &str, filter: &str) -> String {
     let unmatched = guest.run(&format!(

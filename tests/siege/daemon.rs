@@ -69,7 +69,7 @@ impl Daemon {
 
     pub(crate) fn connections(&self) -> io::Result<usize> {
         let is_socket = |entry: io::Result<fs::DirEntry>| {
-            // A file can be closed between the two system calls.
+            // The descriptor may have been closed since `read_dir` listed it.
             let target = entry.and_then(|entry| fs::read_link(entry.path()));
             target.is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
         };

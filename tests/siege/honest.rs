@@ -24,7 +24,7 @@ use crate::daemon::{FILES, SMALL};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval between calls on one connection.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The length of a long READ or WRITE, in bytes. A long call needs the client's share of the server's memory.
+/// The length of a long READ or WRITE, in bytes. A long call waits until the server's memory budget has room.
 const LONG: u32 = 1 << 20;
 /// Of this many calls, one is a long READ and one is a long WRITE.
 const LONG_TURNS: usize = 20;

@@ -26,9 +26,9 @@ use self::honest::Honest;
 use self::report::{Outcome, Phase, Sample, heading, unreleased};
 
 /// Attacks nfs3d while an honest client uses it. Fails if the server uses more than 256 MiB of resident
-/// memory or 56 MiB of its memory budget, does not release memory or connections, or accepts a forbidden
-/// call. Also fails if an attack is ineffective, if an honest call fails, or if the p99 latency of honest
-/// calls is more than ten times as long as without attacks.
+/// memory, or counts more than 56 MiB toward its memory budget. Also fails if the server does not release
+/// memory or connections, or accepts a forbidden call. Also fails if an attack is ineffective, if an honest
+/// call fails, or if the p99 latency of honest calls is more than ten times as long as without attacks.
 #[derive(Parser)]
 struct Arguments {
     /// Run each attack for 2 s, and ignore the latency of honest calls: for machines that are not idle
@@ -140,7 +140,7 @@ impl Siege {
         self.watch_until(time, |_| true).await
     }
 
-    /// Like [`Siege::watch`], but continues for up to [`MORE_TIME`] until `is_done` returns true.
+    /// Samples the server for `time`, and then for up to [`MORE_TIME`] longer until `is_done` returns true.
     async fn watch_until(&self, time: Duration, is_done: impl Fn(&Phase) -> bool) -> anyhow::Result<Phase> {
         let (started, mut phase) = (Instant::now(), Phase::default());
         while started.elapsed() < time || !is_done(&phase) && started.elapsed() < time + MORE_TIME {

@@ -161,8 +161,8 @@ impl RdmaPeer {
         Ok(())
     }
 
-    /// Sends the pending data of RDMA Reads, about [`PIECE`] bytes at a time, with a pause after each. Fails
-    /// if no data is pending.
+    /// Sends the pending data of RDMA Reads in pieces of about [`PIECE`] bytes, with a pause after each
+    /// piece. Fails if no data is pending.
     pub(crate) async fn serve_slowly(&mut self, pause: Duration) -> io::Result<()> {
         if !self.stream.has_output() {
             return Err(io::Error::other("no data is pending"));

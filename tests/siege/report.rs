@@ -1,4 +1,4 @@
-//! The table of phases, and the limits that the server must observe in each phase.
+//! The table of phases, and the rules that the outcome of each attack must satisfy.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,10 +24,10 @@ const SLOWDOWN: u32 = 10;
 /// The observations of one phase: before, during or after an attack.
 #[derive(Default)]
 pub(crate) struct Phase {
-    /// The maximum resident memory, in bytes.
+    /// The highest observed resident memory, in bytes.
     pub(crate) rss: u64,
     pub(crate) connections: usize,
-    /// The maximum number of bytes that count toward the memory budget.
+    /// The highest observed number of bytes that count toward the memory budget.
     pub(crate) memory: u64,
     pub(crate) last: Sample,
     pub(crate) honest: Record,
@@ -80,7 +80,7 @@ pub(crate) fn heading() -> String {
 impl Goal {
     pub(crate) fn missed(self, before: &Phase, during: &Phase, completed: u64) -> Option<String> {
         let (reached, goal, what) = match self {
-            Goal::Memory(mib) => (during.memory >> 20, mib, "MiB of the memory budget"),
+            Goal::Memory(mib) => (during.memory >> 20, mib, "MiB counted toward the memory budget"),
             Goal::Connections(count) => (during.connections as u64, count as u64, "connections"),
             Goal::Arrivals(count) => {
                 let before = before.last.metrics.arrivals;
@@ -116,7 +116,11 @@ impl Outcome {
         }
         let memory = phases.map(|phase| phase.memory).into_iter().max().unwrap_or_default();
         if memory > MAX_MEMORY {
-            broken.push(format!("{} MiB of the memory budget (limit {})", memory >> 20, MAX_MEMORY >> 20));
+            broken.push(format!(
+                "{} MiB counted toward the memory budget (limit {})",
+                memory >> 20,
+                MAX_MEMORY >> 20
+            ));
         }
         let mut failures = phases.into_iter().flat_map(|phase| &phase.honest.failures);
         if let Some(first) = failures.next() {

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 const NULL: u32 = 0;
 const READ: u32 = 6;
 const WRITE: u32 = 7;
-/// The number of calls before the measurement, which is also the number of measured calls.
+/// The number of warm-up calls, and also of measured calls.
 const CALLS: u32 = 256;
 
 struct File(Bytes);

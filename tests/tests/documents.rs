@@ -180,7 +180,8 @@ const COMPARISONS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Returns the definitions of a document by name, each as tokens. Equal layouts have equal tokens.
+/// Returns the definitions of a document by name, each as tokens. Definitions that differ only in comments or
+/// in the spelling of types have equal tokens.
 fn definitions(path: &Path) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut sources = Sources::default();

@@ -1,4 +1,5 @@
-//! Most tests run one engine over the fabric, with a peer that the test controls.
+//! Tests of the engines over the simulated fabric. Most tests run one engine, with a peer that the test
+//! controls.
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::rdma::{

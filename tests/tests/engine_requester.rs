@@ -365,7 +365,7 @@ fn r200_a_reply_is_delivered_once_all_memory_is_fenced() {
     assert!(peer.outcome().is_ok());
 }
 
-/// The check covers all data that the peer writes until the memory is invalidated.
+/// The check of a Reply chunk covers all data that the peer writes until the memory is invalidated.
 ///
 /// Requirement: R201, R263
 #[test]
@@ -579,7 +579,7 @@ fn r169_errors_fail_only_their_call() {
     peer.call(4, short(4));
     peer.receive(words(&[4, 1, 8, 4]));
     assert!(matches!(peer.failure(), TransportError::BadReply(_)), "truncated");
-    // Without a call, invalid errors and invalid lists have no effect.
+    // Invalid errors and invalid lists with an unknown XID have no effect.
     peer.call(5, short(5));
     for stray in [words(&[99, 1, 8, 4, 77]), words(&[99, 1, 8, 4]), words(&[99, 1, 8, 0, 0, 5, 0])] {
         peer.receive(stray);
@@ -634,7 +634,7 @@ fn r287_h47_remote_invalidation_needs_an_agreement_and_a_handle_of_the_call() {
     let mut good = run(true, false);
     assert!(good.closed.is_none());
     assert!(good.outcome().expect("a reply").traffic.remote_invalidation);
-    assert_eq!(good.exposed.len(), 1, "only the memory of this call returns");
+    assert_eq!(good.exposed.len(), 1, "only the memory of this call is returned");
     for mut bad in [run(true, true), run(false, false)] {
         assert!(matches!(bad.closed, Some(CloseReason::Violation(_))));
         assert!(bad.events.is_empty());
@@ -717,7 +717,7 @@ fn every_call_ends_once_when_the_connection_ends() {
     assert_eq!(
         peer.failure(),
         TransportError::Closed(CloseReason::Peer),
-        "the item of its reply is in memory that was not fenced"
+        "the reply's item is in memory that was not fenced"
     );
     assert_eq!(peer.failure(), TransportError::Closed(CloseReason::Peer));
     assert!(matches!(peer.events.pop_front(), Some(RequesterEvent::Closed(CloseReason::Peer))));

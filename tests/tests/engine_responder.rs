@@ -341,7 +341,7 @@ fn fetched_bytes_of_a_connection_are_bounded() {
     assert_eq!(peer.reads.len(), 2, "a call without Read chunks does not wait");
     peer.serve_read();
     peer.serve_read();
-    assert!(peer.reads.is_empty(), "fetched bytes count until the reply");
+    assert!(peer.reads.is_empty(), "fetched bytes count toward the limit until the reply");
     let (first, second) = (peer.call(), peer.call());
     peer.reply(&second, Message::unreduced(stream(40)));
     assert_eq!(peer.reads.len(), 2, "the reply to a call with 40 bytes admits calls with 1 and 8 bytes");

@@ -288,7 +288,7 @@ fn r202_reconnection_waits_for_the_memory_of_the_last_connection() {
     let impatient = client.submit(SessionCall { timeout: Some(MS(400)), ..call(3) });
     client.advance(MS(400));
     assert_eq!(client.failure(impatient), TransportError::Timeout(MS(400)));
-    assert_eq!(client.closing, None, "the timeout of an unsent call closes no connection");
+    assert_eq!(client.closing, None, "the timeout of an unsent call does not close the connection");
 
     client.answer(1);
     assert_eq!((client.sent.len(), client.exposed.len()), (2, 1));

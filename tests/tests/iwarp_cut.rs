@@ -35,7 +35,7 @@ enum First {
     Sender,
 }
 
-/// The octet of one peer's output at which the stream is cut.
+/// The octet of one peer's output at which the stream is cut, and the peer that notices the cut first.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     from: usize,
@@ -153,7 +153,8 @@ impl Conversation {
         }
     }
 
-    /// Counts the octets that a peer sends and applies the cut. Returns the octets that reach the other peer.
+    /// Counts the octets that a peer sends, and applies the cut. Returns the octets that reach the other
+    /// peer.
     fn relay(&mut self, from: usize, mut octets: Vec<u8>) -> Vec<u8> {
         let before = self.outcome.sent[from];
         self.outcome.sent[from] += octets.len() as u64;

@@ -209,8 +209,8 @@ where
     counts.into_inner()
 }
 
-/// Checks the number of types and of types with items. Checks that every kind of chunk occurred if there are
-/// items, and that types without items had no Read or Write chunks.
+/// Checks the number of types and the number of types with items. Checks that every kind of chunk occurred
+/// if there are items, and that types without items had no Read or Write chunks.
 fn check_counts(all: &[Counts], types: usize, items: usize) {
     assert_eq!((all.len(), all.iter().filter(|one| one.items).count()), (types, items), "{all:#?}");
     for one in all.iter().filter(|one| !one.items) {

@@ -139,8 +139,8 @@ async fn calls_and_replies_with_every_service_over_tcp() {
     }
 }
 
-/// The sizes are around the inline threshold of 4,096 bytes in both directions, so the bytes that the
-/// mechanism adds decide whether a message fits inline.
+/// The sizes are around the inline threshold of 4,096 bytes in both directions. The bytes that the mechanism
+/// adds therefore decide whether a message fits inline.
 ///
 /// Requirement: R267
 #[tokio::test]

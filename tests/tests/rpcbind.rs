@@ -50,8 +50,8 @@ impl SmallRpcbind {
         table.len() < before
     }
 
-    /// Returns the address registered for TCP, the transport that carries the query, or an empty string.
-    /// Ignores the netid in the query, as rpcbind does.
+    /// Returns the address registered for TCP, or an empty string. Ignores the netid in the query, as rpcbind
+    /// does.
     fn address(&self, mut entry: Rpcb) -> XdrString {
         entry.r_netid = XdrString::from("tcp");
         let table = self.table.lock().unwrap();
@@ -225,7 +225,7 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
         matches!(refused, Err(RpcbindError::Refused { program: PROGRAM, version: 1, netid: Netid::Rdma })),
         "{refused:?}"
     );
-    assert_eq!(table.lock().unwrap().len(), 1, "the failed registration leaves no entries");
+    assert_eq!(table.lock().unwrap().len(), 1, "the failed registration adds no entries");
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(first));
     let replaced = rpcbind.replace(&two, Netid::Rdma, second).await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));

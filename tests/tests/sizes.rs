@@ -42,7 +42,7 @@ fn row<T: Layout>(name: &'static str) -> Row {
     )
 }
 
-/// Checks that the list has every type of the documents, with the compiler's sizes.
+/// Checks that `rows` has every type of the documents, with the sizes that the compiler reports.
 fn check_types(files: &[&str], rows: &[Row]) {
     let known = compiler_sizes(files, &Assumed::default()).types;
     let ours: Vec<(&str, [Option<u64>; 5])> = known
@@ -122,8 +122,8 @@ fn bytes(bound: &Bound) -> Option<Option<u64>> {
     }
 }
 
-/// Checks that the compiler reports the message sizes that the generated code declares for each procedure,
-/// and the chunks that the runtime offers for its reply.
+/// Checks the compiler's report for each procedure. The message sizes must equal those in the generated code.
+/// The chunks must equal those that the runtime offers for the reply.
 fn check_procedures(files: &[&str], version: &str, generated: &[Generated]) {
     for inline in [1024, 4096, 65_536] {
         let assumed = Assumed { inline: Some(inline), ..Assumed::default() };

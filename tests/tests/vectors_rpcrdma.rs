@@ -85,8 +85,8 @@ fn linux_uses_each_kind_of_chunk() {
         writes += lists.writes.len();
         replies += usize::from(lists.reply.is_some());
     }
-    // The data of a WRITE follows 108 bytes of RPC header and arguments. Replies that return chunks also
-    // count, because their header does not distinguish them from calls.
+    // The data of a WRITE follows 108 bytes of RPC header and arguments. Chunks in replies are also counted,
+    // because the header does not distinguish a reply from a call.
     assert_eq!(reads, [108]);
     assert!(writes >= 1 && replies >= 1, "{writes} Write chunks, {replies} Reply chunks");
 }

@@ -288,7 +288,7 @@ async fn read_depths_are_the_minimum_of_both_peers() {
     let (local, peer) = pair(at, depths(3, 5)).await;
     assert_eq!((local.info().ord, local.info().ird), (3, 3));
     assert_eq!((peer.info().ord, peer.info().ird), (3, 3));
-    // In each direction, the ORD of one peer is the IRD of the other peer.
+    // In each direction, the depth is the minimum of one peer's ORD and the other peer's IRD.
     let (local, peer) = pair_for(at, RECEIVE, [depths(6, 5), depths(2, 4)]).await;
     // siw grants any requested depth, regardless of its settings. siw does not report the depth reliably to
     // the initiator.
@@ -298,8 +298,8 @@ async fn read_depths_are_the_minimum_of_both_peers() {
     assert_eq!((peer.info().ord, peer.info().ird), (4, 2));
 }
 
-/// Data of up to 8 KiB uses memory that stays registered and that the peer cannot access. Longer data uses
-/// separate memory.
+/// Data of up to 8 KiB uses memory that stays registered and that the peer cannot access, except for RDMA
+/// Reads over iWARP. All other data uses separate memory.
 #[tokio::test]
 async fn short_data_is_read_and_written() {
     let Some(at) = device() else { return };
@@ -324,7 +324,7 @@ async fn short_data_is_read_and_written() {
         let read = drive(&mut peer, &mut local, is_read).await;
         let Completion::ReadDone { token: of, data: read } = read else { unreachable!() };
         assert!(of == Token(token) && read == data[skip..skip + length], "{length} octets at {skip}");
-        // Copy the data elsewhere in the sink, which contains zeros.
+        // Write the data to the sink at the mirrored offset. The sink initially contains zeros.
         let to = data.len() - skip - length;
         peer.submit(Action::Write { token: Token(0), sink: piece(sink, to, length), data: read });
         written[to..to + length].copy_from_slice(&data[skip..skip + length]);
@@ -449,7 +449,7 @@ async fn messages_of_any_form_arrive_complete() {
 async fn messages_arrive((mut local, mut peer): (VerbsConnection, VerbsConnection), receives: u32) {
     // This request covers the Receives posted during the connection setup, so no other Receives are posted.
     peer.submit(Action::PostReceives { count: receives });
-    // Short and long buffers, more buffers than fit a work request, and no buffers.
+    // Short and long buffers, more buffers than fit in a work request, and no buffers.
     for sizes in
         [&[][..], &[1], &[0, 5, 0], &[100, 4000], &[28, 100_000, 3], &[9000; 7], &[1; 300], &[262_144]]
     {

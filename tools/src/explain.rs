@@ -95,7 +95,7 @@ const CONNECTIONS_MAX: usize = 16_384;
 struct Reading {
     connections: Vec<Tracked>,
     omitted: usize,
-    /// The number of packets that belong to no connection because the table is full.
+    /// The number of packets omitted because `connections` has no room for their connection.
     rejected: u64,
     /// True once an eviction has removed too few connections; no further eviction runs.
     is_full: bool,
@@ -272,7 +272,7 @@ impl Tracked {
         for peer in [Peer::Client, Peer::Server] {
             self.feed(peer, |direction, emit| direction.finish(time, emit));
         }
-        // The remaining bytes of either peer may contain the first message.
+        // The remaining bytes of a peer may be the first that identify the connection as iWARP.
         self.connection.is_iwarp = self.connection.conversation.is_certain;
         for peer in [Peer::Client, Peer::Server] {
             let PeerState { direction, decoder, .. } = self.state(peer);

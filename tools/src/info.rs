@@ -77,7 +77,7 @@ pub async fn address(name: &str) -> Result<String, ConnectError> {
 }
 
 #[cfg(not(feature = "verbs"))]
-#[allow(clippy::unused_async, reason = "the signature is the same with the feature")]
+#[allow(clippy::unused_async, reason = "the variant with the feature `verbs` is async")]
 async fn connects(_: SocketAddr) -> Result<Provider, ConnectError> {
     Ok(Provider::Iwarp)
 }

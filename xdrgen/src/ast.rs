@@ -103,8 +103,8 @@ pub enum DefinitionKind {
 }
 
 impl DefinitionKind {
-    /// Replaces `typedef struct { ... } NAME;` with the equivalent `struct NAME { ... };`, and also replaces
-    /// typedefs of enums and unions (RFC 4506 section 4.18).
+    /// Replaces `typedef struct { ... } NAME;` with the equivalent `struct NAME { ... };` (RFC 4506 section
+    /// 4.18). Typedefs of `enum` and `union` bodies are replaced likewise.
     pub(crate) fn without_typedef_of_body(self) -> Self {
         let DefinitionKind::Typedef(of) = self else { return self };
         if of.multiplicity != Multiplicity::One {
@@ -157,7 +157,7 @@ pub struct Declaration {
     pub multiplicity: Multiplicity,
     /// From its first token to its last, without the `;`.
     pub span: Span,
-    /// The comments of a field or an arm: before it, inside it unless it has a body, and after it on the same
+    /// The comments before a field or an arm, inside it (unless it has a body), and after it on the same
     /// line.
     pub docs: Vec<String>,
     /// True for xdrzcc's `zcopaque` of variable length: the data is DDP-eligible.

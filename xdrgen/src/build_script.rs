@@ -229,7 +229,7 @@ impl Build {
         let documents = self.documents.iter().map(|path| (path, false));
         for (path, is_binding) in documents.chain(self.bindings.iter().map(|path| (path, true))) {
             let bytes = std::fs::read(path).map_err(|error| BuildError::File(path.clone(), error))?;
-            // Old documents may not be UTF-8: invalid bytes become replacement characters.
+            // Some old documents are not UTF-8: invalid bytes become replacement characters.
             let text = String::from_utf8_lossy(&bytes);
             sources.add(if is_binding { Source::binding(path, text) } else { Source::new(path, text) });
         }
@@ -257,7 +257,7 @@ fn print_directives(generated: &Generated, sources: &Sources) {
         _ => None,
     });
     let paths = sources.iter().map(|(_, source)| source.name()).chain(missing).map(shown);
-    // The text after a line break in a path would be another directive.
+    // Skips paths with a line break: cargo would read the text after it as another directive.
     for path in paths.filter(|path| !path.contains('\n')) {
         println!("cargo::rerun-if-changed={path}");
     }

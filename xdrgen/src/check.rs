@@ -30,9 +30,9 @@ struct Facts<'h> {
 enum Rule {
     /// Runs before invalid definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
-    /// Runs after these definitions are omitted, except when protocols are compared.
+    /// Runs after these definitions are omitted. Does not run when protocols are compared.
     Remaining(fn(&Hir, &mut Found)),
-    /// Runs once the names in all bindings are resolved and the listed fields are marked as eligible.
+    /// Runs after the names in all bindings are resolved and the listed fields are marked as eligible.
     Binding(fn(&Facts<'_>, &mut Found)),
     /// Runs on each version with a forward binding, once the types have their final layout.
     Messages(fn(&Messages<'_>, &mut Found)),
@@ -65,7 +65,7 @@ const RULES: &[(&str, Rule)] = &[
     ("X327", Rule::Messages(messages::excess_items)),
 ];
 
-/// Calls `check` for every rule. `check` runs the rules of one kind.
+/// Passes every rule to `check`, which runs the rules of one kind and ignores the others.
 fn run(found: &mut Found, check: impl Fn(&Rule, &mut Found)) {
     for (code, rule) in RULES {
         let before = found.kept.len();

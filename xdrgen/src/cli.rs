@@ -137,8 +137,8 @@ struct Generation {
     /// Naming style: Rust's conventions, or the names of the document.
     #[arg(long, value_name = "STYLE", value_enum, default_value_t)]
     names: Names,
-    /// Storage of opaque data, strings and arrays: owned or shared with the message, or borrowed from the
-    /// message.
+    /// Storage of opaque data, strings and arrays: shared with the message or owned (`bytes`), or borrowed
+    /// from the message (`borrowed`).
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     data: Data,
     /// Emit code for a crate without the standard library.
@@ -166,8 +166,8 @@ struct Generation {
     /// Make the crate a workspace member, which inherits version, edition, license, lints and dependencies.
     #[arg(long, requires = "package")]
     workspace_crate: bool,
-    /// The directory of rpcrdma-runtime, a dependency of the crate; the default is the version in the
-    /// registry.
+    /// The directory of rpcrdma-runtime, a dependency of the crate. By default, the crate depends on the
+    /// version in the registry.
     #[arg(long, value_name = "DIRECTORY", requires = "package", conflicts_with = "workspace_crate")]
     runtime_path: Option<String>,
 }
@@ -187,7 +187,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 
 #[derive(Debug)]
 enum Failure {
-    /// Findings with an error were printed, or `diff` found changes.
+    /// At least one printed finding is an error, or `diff` found changes.
     Findings,
     /// The documents could not be compared completely. The reason was printed.
     Incomparable,
@@ -336,7 +336,7 @@ impl Generation {
     }
 }
 
-/// Returns the name of the module: the stem of the output file. Standard output does not use the name.
+/// Returns the name of the module: the stem of the output file. The name is not used for standard output.
 fn module_name(path: Option<&Path>) -> String {
     path.and_then(Path::file_stem)
         .map_or_else(|| "generated".to_owned(), |stem| stem.to_string_lossy().into())

@@ -49,7 +49,7 @@ impl<'m> Path<'m> {
 /// The effect of a change on messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// No effect: names, typedefs and the names of numbers are not sent.
+    /// No effect: messages contain neither names nor typedefs.
     Unsent,
     /// The encoding of the definition changed, but no message contains the definition in the same position
     /// in both versions.

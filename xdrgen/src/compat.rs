@@ -3,7 +3,7 @@
 //! The default rules are those of section 9.1 of draft-ietf-nfsv4-rfc5666bis-04. Every valid message of the
 //! base stays valid and keeps its structure, and an old peer can recognize new messages. The only extensions
 //! are new message types with their bodies, new enum values with their arms in unions without a default, and
-//! new flag bits. In programs, new versions and procedures correspond to new message types.
+//! new flag bits. New programs, versions and procedures count as new message types.
 //! [`Rules::Rfc8178`] selects the rules of section 4.2 of RFC 8178 instead.
 //!
 //! The comparison covers the wire form. Names, typedefs and the nesting of structs do not affect it: a

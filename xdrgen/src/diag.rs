@@ -1,8 +1,8 @@
 //! Diagnostics: what is wrong, where, and how to fix it.
 //!
 //! A diagnostic is data: a `Kind` with its fields, and a position. The kinds are defined in submodules by
-//! subject. Each definition states the kind's code, default severity and text. Only notes add to the text,
-//! and nothing parses the text. `DIAGNOSTICS.md` has a page for each code.
+//! subject. Each definition states the kind's code, default severity and text. Only a `Note` changes this
+//! text, and no code parses it. `DIAGNOSTICS.md` has a page for each code.
 
 /// Defines the kinds of one subject. Each code has a page in `DIAGNOSTICS.md`: title, meaning, an example,
 /// and the corrected example. The comment on the first kind of a code is the title of the page; a test
@@ -192,7 +192,7 @@ impl Kind {
     }
 }
 
-/// A consequence of a finding, or the origin of its text.
+/// A consequence of a finding, or the origin of the document's text at its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// Invalid text of a published document is omitted.
@@ -329,7 +329,7 @@ impl Diagnostic {
         for note in &self.notes {
             text.help = Some(note.help(text.help.take()));
             if let Note::Expansion(one) = note {
-                text = text.and(one.name.span, "in this expansion of the macro");
+                text = text.and(one.name.span, "the macro is defined here");
             }
         }
         text
@@ -437,7 +437,7 @@ pub(crate) struct Mark {
 }
 
 impl Found {
-    /// Stores a finding, or only counts it above the limit. Errors and warnings have separate limits.
+    /// Stores a finding, or only counts it if `KEPT` findings of the same severity are already stored.
     pub(crate) fn push(&mut self, found: Diagnostic) {
         let (all, more) = match found.severity {
             Severity::Error => (&mut self.all.errors, &mut self.more.errors),

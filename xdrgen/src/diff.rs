@@ -38,11 +38,11 @@ pub struct Change {
     pub what: &'static str,
     /// The name. For a part, the path from its definition, joined by dots, such as `e.B`.
     pub name: String,
-    /// The old text; `None` if the item was added.
+    /// The item in the old version; `None` if the item was added.
     pub old: Option<Side>,
-    /// The new text; `None` if the item was removed.
+    /// The item in the new version; `None` if the item was removed.
     pub new: Option<Side>,
-    /// True if the encoding changes. Names, typedefs and the names of numbers are not sent.
+    /// True if the encoding changes. Names and typedefs are not part of the encoding.
     pub wire: bool,
 }
 

@@ -58,8 +58,8 @@ pub struct Extract {
     /// The form of the document.
     pub form: Form,
     /// True if the document counts as a published RFC: a line begins with `Request for Comments:` and a
-    /// number, or the form is `Indented` and the document has page footers. A published RFC cannot be
-    /// corrected, so most mistakes in a published RFC are only warnings.
+    /// number. An `Indented` document also counts as a published RFC if it has page footers. A published RFC
+    /// cannot be corrected, so most mistakes in a published RFC are only warnings.
     pub published: bool,
     /// The XDR text, without marks, page breaks and prose.
     pub text: String,

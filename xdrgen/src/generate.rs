@@ -38,7 +38,7 @@ pub struct Summary {
     pub procedures: usize,
 }
 
-/// The result of a run.
+/// The result of [`generate`]: the emitted files and the findings.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
     /// The files: their paths below an output directory, and their contents. Empty if there is an error,
@@ -90,8 +90,9 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
-/// Returns the definitions of some documents, the sorted findings, and the uses of macros in source order. If
-/// `all` is set, all extensions of definitions apply, including those that break the extension rules.
+/// Returns the definitions of the documents in `which`, the sorted findings, and the uses of macros in source
+/// order. If `all` is set, all extensions of definitions apply, including those that break the extension
+/// rules.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],

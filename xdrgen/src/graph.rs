@@ -1,5 +1,5 @@
-//! A graph with edges from each type to the types that it contains. A document may define any number of
-//! mutually recursive types, so no function recurses. Except for `solve` and sorting, the run time is linear.
+//! A graph with edges from each type to the types that it contains. No function recurses, since a chain of
+//! types may be long enough to overflow the stack. Except for `solve` and sorting, the run time is linear.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! The protocol as a value, with resolved names and evaluated constants, independent of Rust.
+//! The HIR of a protocol: resolved names and evaluated constants, independent of Rust.
 
 pub use crate::ast::Scalar;
 use crate::hash::HashSet;
@@ -37,8 +37,8 @@ pub struct Docs {
     pub section: Option<String>,
     /// The source text of a definition, or a declaration as XDR.
     pub declaration: String,
-    /// The position of the name of a definition or member, of a declaration, or of the first label of an arm;
-    /// `Span::default()` if unknown.
+    /// The position: of the name of a definition, version or procedure; of the first label of an arm; of the
+    /// declaration of a field or default arm; of the type of an argument. `Span::default()` if unknown.
     pub span: Span,
 }
 
@@ -265,8 +265,8 @@ impl Hir {
         }
     }
 
-    /// Returns the payload if the union is optional data (RFC 4506 section 4.19): its discriminant is a bool,
-    /// which selects a payload at TRUE and no payload at FALSE.
+    /// Returns the payload of a union that is optional data (RFC 4506 section 4.19). The discriminant of such
+    /// a union is a bool: TRUE selects a payload, and FALSE selects none.
     pub(crate) fn option<'h>(&self, union: &'h Union) -> Option<&'h Field> {
         let [first, second] = union.arms.as_slice() else { return None };
         let chosen_by = |arm: &Arm, value| matches!(arm.labels.as_slice(), [one] if one.value == value);

@@ -137,7 +137,7 @@ fn may_include(text: &str) -> bool {
     })
 }
 
-/// Removes each `.` from a path, and each `..` together with the name before it.
+/// Removes each `.` component from a path, and each `..` component together with the name before it.
 fn normal(path: &Path) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {

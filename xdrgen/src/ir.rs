@@ -74,7 +74,7 @@ pub struct TypeDef {
     /// The eligible items that the type contains, if the type is in a cycle of several types and is not a
     /// typedef.
     pub items: Option<Items>,
-    /// The conditional traits that the type derives.
+    /// The traits of [`Derives`] that the type derives.
     pub derives: Derives,
     /// The document that contains the type, or the source ID assigned to the type's namespace.
     pub source: SourceId,
@@ -304,7 +304,7 @@ impl Body {
 }
 
 impl Type {
-    /// Returns the module's type that this type contains at any depth, if any.
+    /// Returns the type of [`Module::types`] that this type refers to at any depth, if any.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),

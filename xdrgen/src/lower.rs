@@ -308,8 +308,8 @@ fn is_bounded_array(ty: &hir::Type) -> bool {
     matches!(ty, hir::Type::Array(_, Some(_)))
 }
 
-/// Returns true if a payload leads to a cycle of types that would be aliases in Rust, which rustc rejects, or
-/// to more aliases than [`hir::MAX_DEPTH`].
+/// Returns true if the Rust aliases that a payload leads to would form a cycle, which rustc rejects, or a
+/// chain longer than [`hir::MAX_DEPTH`].
 fn is_alias_cycle(hir: &Hir, payload: &hir::Field) -> bool {
     let mut ty = &payload.ty;
     for _ in 0..=hir::MAX_DEPTH {
@@ -324,7 +324,7 @@ fn is_alias_cycle(hir: &Hir, payload: &hir::Field) -> bool {
     true
 }
 
-/// Replaces the document names of fields with their Rust names.
+/// Lowers a bound: replaces each field's name in the document with the field's Rust name.
 fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
     let fields = sum.fields.into_iter().map(|(path, wide)| {
         let mut ty = arguments;

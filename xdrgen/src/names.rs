@@ -90,11 +90,11 @@ fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
     }
 }
 
-/// Returns true if a word begins at `this`. `head` is the last previous character that is not a digit.
+/// Returns true if a word begins at `this`. `head` is the last character before `this` that is not a digit.
 fn is_boundary(before: char, this: char, next: char, head: char) -> bool {
     if this.is_uppercase() {
-        // `fooBar` and `XDRInput`. After digits, a capital begins a word only next to lower case: `foo3Bar`,
-        // but not `NFS3ERR`.
+        // `fooBar` and `XDRInput`. After digits, a capital begins a word only if a lower-case letter follows
+        // the capital or precedes the digits: `foo3Bar`, but not `NFS3ERR`.
         return before.is_lowercase()
             || before.is_uppercase() && next.is_lowercase()
             || before.is_ascii_digit() && (next.is_lowercase() || head.is_lowercase());
@@ -256,7 +256,7 @@ fn arguments(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns the text after a generic argument: a path, a lifetime, a number, or a bracketed type.
+/// Returns the text after a generic argument: a path, a lifetime, a number, or a type or block in brackets.
 fn argument(text: &str) -> Option<&str> {
     match text.chars().next()? {
         '\'' => {
@@ -368,8 +368,8 @@ impl Taken {
         self.names.contains_key(ident)
     }
 
-    /// Reserves `wanted` for `name`. If `wanted` is in use, appends underscores or a number and also returns
-    /// the document's name that owns `wanted`, if any.
+    /// Reserves `wanted` for `name`. If `wanted` is in use, appends underscores or a number, and also returns
+    /// the `name` for which `wanted` is reserved, if any.
     pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {
         let Some((start, end)) = self.names.get(wanted.as_str()) else {
             self.insert(&wanted, name);

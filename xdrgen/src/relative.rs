@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf, absolute};
 
 /// Returns a path in the form that emitted files show: relative to `from`, if given. Without `from`, or if
-/// both paths share at most the root, an absolute path is reduced to its last component, because its
-/// directories depend on the machine.
+/// both paths share at most the root, an absolute path is reduced to its last component. The directories of
+/// such a path depend on the machine.
 pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     let name =
         || path.file_name().filter(|_| path.is_absolute()).map_or_else(|| path.to_owned(), PathBuf::from);

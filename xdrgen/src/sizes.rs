@@ -19,7 +19,7 @@ pub use layout::Layout;
 pub use messages::{Assumed, Bound, Message, Needs, ProcedureSizes, VersionSizes};
 pub use rpcrdma_layout::{Items, Lengths, Size};
 
-/// The result of a run.
+/// The result of [`sizes()`].
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
     /// The findings about the documents. Documents with errors have no sizes.

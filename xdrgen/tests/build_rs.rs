@@ -497,7 +497,7 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/bush.x:1:15") && output.contains("`leaf`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // The type of a version shows whether the version has a binding. Without a binding, the call to
+    // The type of a version implements `Binding` only if the version has a binding. Otherwise, the call to
     // `over_rdma` does not compile.
     scratch.write("src/lib.rs", &format!("{}{BOUND}", LIB.trim_start()));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);

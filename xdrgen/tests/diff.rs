@@ -232,8 +232,8 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
             (word("sign"), word("name"), line["wire"] == true)
         })
         .collect();
-    // RFC 8166 removes the configuration protocol, the typedef `uint32` and the arm for unknown error codes,
-    // and moves the range of versions in an error to a separate struct. All other definitions are equal.
+    // RFC 8166 removes the configuration protocol, the typedef `uint32` and the arm for unknown error codes.
+    // The range of versions in an error moves to a separate struct. All other definitions are equal.
     let expected = [
         ("changed", "rpc_rdma_error.err_vers", false),
         ("changed", "rpc_rdma_error.case ERR_VERS", false),

@@ -108,7 +108,7 @@ fn every_borrowed_type_equals_the_owned_encoding_and_does_not_allocate() {
     assert!(output.contains(&format!("{} passed", 2 * documents.len() + 3)), "{output}");
 }
 
-/// Returns the emitted code of a document, without documentation or line endings.
+/// Returns the code emitted for a document, without comments, `#[doc]` attributes or line endings.
 fn code(text: &str, options: &Options) -> String {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", text));

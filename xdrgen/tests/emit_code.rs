@@ -1,4 +1,4 @@
-//! The output for each construct of the language.
+//! The emitted Rust code for each construct of the XDR language.
 
 use rpcrdma_xdrgen::ir::Data;
 use rpcrdma_xdrgen::source::{Source, Sources};
@@ -14,7 +14,7 @@ fn emit_files(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)
     generated.files.into_iter().map(|(path, text)| (path.display().to_string(), text)).collect()
 }
 
-/// Returns the code of a document, without comments, `#[doc]` attributes or line endings.
+/// Returns the code emitted for a document, without comments, `#[doc]` attributes or line endings.
 fn code(text: &str) -> String {
     code_with(text, &Options::module("a"))
 }
@@ -191,7 +191,7 @@ fn a_type_is_independent_of_its_users() {
     emits(&held, &nodes);
     emits(&held, &of_list);
     emits(&held, &["pub struct User { pub node: Node, pub more: Vec<Node>, }"]);
-    // If the last field of a node links to the node through a typedef, the field keeps the typedef's type.
+    // If the type of the link to the next node is a typedef, the field keeps this type.
     emits(
         "typedef struct body *bodies; struct body { int x; bodies next; };",
         &[
@@ -430,8 +430,7 @@ fn the_runtime_itself_names_its_own_crate() {
     }
 }
 
-/// In documents with replaced, inserted or removed words, every error is a finding. The output for documents
-/// without errors is valid Rust.
+/// Replaces, inserts or removes words of a document. The compiler must report errors or emit valid Rust.
 #[test]
 fn a_mutated_document_yields_findings_or_rust() {
     let text = include_str!("language.x");
@@ -535,7 +534,7 @@ fn xdrzcc_keywords_become_items_and_arms_with_lengths() {
         assert!(code.contains(part), "no `{part}` in\n{code}");
     }
     assert_eq!(code.matches("ddp_eligible").count(), 3, "{code}");
-    // Without xdrzcc's dialect, these words are names.
+    // Without xdrzcc's dialect, `zcopaque` is an ordinary name.
     let named = "typedef opaque zcopaque<8>;\ntypedef zcopaque same;\nstruct put { same data; };\n";
     assert!(!code_with(named, &Options::module("out")).contains("ddp_eligible"));
     let mut sources = Sources::default();

@@ -415,7 +415,7 @@ fn preprocessor_lines_may_end_with_a_comment() {
         assert_eq!(names(&parse_defining(&text, &[])), ["N", "B"], "{comment}");
         assert_eq!(names(&parse_defining(&text, &["X"])), ["N", "A"], "{comment}");
     }
-    // As in C, extra text at the end of a condition's line is ignored.
+    // As in C, extra text at the end of a conditional directive is ignored.
     let text = "#ifdef X Y\nconst A = 1;\n#endif X\n#ifndef X Y\nconst B = 1;\n#endif\n";
     assert_eq!(names(&parse_defining(text, &["X"])), ["A"]);
 }

@@ -1,5 +1,5 @@
-//! Runs the program on about a megabyte of random or invalid input. The program must terminate within the
-//! limits on time and memory, and count the findings that it does not show.
+//! Runs `rpcrdma-xdrgen` on about a megabyte of random or invalid input. The program must terminate within
+//! the limits on time and memory, and count the findings that it does not show.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn branches(_: &mut Numbers) -> Vec<u8> {
     "#elif\n".repeat(SIZE / 6).into_bytes()
 }
 
-/// Returns definitions with one mistake each, for findings of the grammar.
+/// Returns definitions with one mistake each, for findings of the parser.
 fn commas(_: &mut Numbers) -> Vec<u8> {
     "enum a{b,};".repeat(SIZE / 11).into_bytes()
 }
@@ -114,7 +114,7 @@ fn one_field(_: &mut Numbers) -> Vec<u8> {
 #[test]
 fn hidden_findings_are_counted() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    // Name resolution errors, and lexer warnings.
+    // Duplicate names are errors, and comments inside comments are warnings.
     let kinds = [
         (one_member as Make, SIZE / 4 - 1, "error"),
         (one_letter, SIZE / 2 - 1, "error"),

@@ -11,9 +11,9 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, check, diag, generate, include};
 use shapes::{SHAPES, Shape};
 
-/// The number of parts of the smaller document, above the limit on similarity searches.
+/// The number of parts of the smaller document. It exceeds the maximum number of similarity searches.
 const SMALL: usize = 128;
-/// The ratio of sizes. Quadratic work would grow by the square of the ratio.
+/// The ratio of the larger to the smaller number of parts. Quadratic work would grow by its square.
 const TIMES: usize = 8;
 
 /// Returns the results of a run: the length of the text, and the allocations.
@@ -80,7 +80,7 @@ fn enumeration(members: usize) -> Sources {
     sources
 }
 
-/// The number of members. A small number suffices, since the limit grows with the emitted text.
+/// The number of enum members. A small number suffices, since the memory limit grows with the emitted text.
 const MEMBERS: usize = 900;
 
 #[test]
@@ -95,7 +95,8 @@ fn emission_allocates_no_more_than_its_text() {
     assert!(generated.bytes_max <= limit, "{} bytes at once (limit {limit})", generated.bytes_max);
 }
 
-/// An eighth of 300,000. With either number of members, hash tables have the same load factor.
+/// The number of enum members: an eighth of 300,000, so that hash tables have the same load factor as with
+/// 300,000 members.
 const MANY: usize = 37_500;
 /// Maximum peak memory per member, in bytes.
 const FOR_EACH: u64 = 360;

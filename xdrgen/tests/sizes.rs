@@ -139,8 +139,9 @@ impl Random {
         self.0 % limit
     }
 
-    /// Returns a declaration in type number `owner` of `count`, and whether it can be eligible. Only
-    /// optional data and counted arrays contain `owner` or later types, so that no type is infinitely large.
+    /// Returns a random declaration for type `owner` of `count` types, and whether its data can be eligible.
+    /// Only optional data and counted arrays contain `owner` or later types, so that no type is infinitely
+    /// large.
     fn declaration(&mut self, owner: u64, count: u64, name: &str) -> (String, bool) {
         let (bound, any) = (self.below(5), self.below(count));
         let declaration = match self.below(if owner == 0 { 9 } else { 11 }) {

@@ -55,7 +55,8 @@ fn typos(root: &Path) -> Result<(), String> {
     tools::succeed(Command::new(program).current_dir(root), failure)
 }
 
-/// Compiles the layers without I/O, and a generated crate on top of them, without the standard library.
+/// Compiles the runtime's layers that perform no I/O, and a generated crate on top of them, without the
+/// standard library.
 fn no_std(root: &Path) -> Result<(), String> {
     cargo::run(root, &["build", "--package", "rpcrdma-runtime", "--no-default-features"])?;
     cargo::run(root, &["build", "--package", "rpcrdma-nfs3"])

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use crate::{cargo, tools};
 
-/// The home directory in the root. It contains only what the step creates.
+/// The home directory in the root. It is empty when the step of the gate begins.
 pub(crate) const HOME: &str = "/new-user";
 
 /// The path of this program in the root.
@@ -52,7 +52,7 @@ const RUNTIME: [&str; 25] = [
     "libutil.so",
 ];
 
-/// Mounts directories at the same paths in the root, hides one directory, and runs a command there. The
+/// Mounts directories at the same paths in the root, hides one directory, and runs a command in the root. The
 /// arguments are the root, the hidden directory, the directories to mount, `--` and the command.
 const ENTER: &str = r#"root=$1 hidden=$2; shift 2
 while [ "$1" != -- ]; do mount --rbind "$1" "$root$1" || exit; shift; done
@@ -63,7 +63,7 @@ pub(crate) fn is_inside() -> bool {
     Path::new(XTASK).exists()
 }
 
-/// Returns the search path in the root: programs that the step installs, Rust, and the linker.
+/// Returns the search path in the root: the programs that a step of the gate installs, Rust, and the linker.
 pub(crate) fn search_path() -> Result<PathBuf, String> {
     let own = [Path::new(HOME).join("bin"), rust()?.join("bin")];
     let path = env::join_paths(own.into_iter().chain(SEARCH_PATH.map(PathBuf::from)));

@@ -30,8 +30,8 @@ struct Module {
 /// The modules of a crate by their paths. The root has the empty path.
 type Modules = BTreeMap<Names, Module>;
 
-/// Returns every import cycle below a package's source directory, in its library and in each program with
-/// a directory `bin/NAME`.
+/// Returns every import cycle below a package's source directory. A program with a directory `bin/NAME` is
+/// checked as a separate crate.
 pub(crate) fn find(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     let mut found = in_crate(root, source)?;
     let bin = source.join("bin");
@@ -80,7 +80,8 @@ fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
 /// Maximum length of a chain of re-exports.
 const DEPTH: usize = 8;
 
-/// Returns the module that defines the item of a path, or `None` if the crate has no module on the path.
+/// Returns the module that defines the item at a path, or `None` if neither the path nor a prefix of it is a
+/// module.
 fn definer(modules: &Modules, path: &[String], depth: usize) -> Option<Names> {
     let length = (0..=path.len()).rev().find(|length| modules.contains_key(&path[..*length]))?;
     let (at, rest) = path.split_at(length);
@@ -162,7 +163,7 @@ enum Kind {
 
 struct Reader<'a> {
     known: &'a BTreeSet<Names>,
-    /// The path of the current module: that of the file, or of a module within the file.
+    /// The path of the current module, which is the module of the file or a module within the file.
     at: Names,
     module: &'a mut Module,
 }

@@ -22,7 +22,8 @@ pub(crate) fn run(root: &Path, task: &[&str], arguments: &Arguments) -> Result<(
     if status.success() { Ok(()) } else { Err(format!("`cargo xtask {}` failed", task.join(" "))) }
 }
 
-/// Runs the long job that builds the archive and tests it in minimal root directories.
+/// Runs the long job that builds the archive of statically linked programs and tests it in minimal root
+/// directories.
 pub(crate) fn checked(root: &Path) -> Result<(), String> {
     if let Some(why) = missing() {
         not_run::record("dist", why);

@@ -1,4 +1,4 @@
-//! Checks the lengths, tables and links of documents, and the widths of comments.
+//! Checks the lengths, tables and links of documents, the summary of the book, and the widths of comments.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,8 @@ const BOOK: &str = "docs/";
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks every Markdown file of the workspace except the files in [`GENERATED`], and the widths of comments.
+/// Checks the Markdown files of the workspace, except those in [`GENERATED`]. Also checks the widths of
+/// comments, and that the summary lists every guide.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let summary = read(&root.join(SUMMARY))?;
@@ -59,7 +60,8 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the marks that begin comments in a file, or `None` for emitted code and other kinds of files.
+/// Returns the marks that begin comments in a file, or `None` if the file is emitted code or of a kind that
+/// is not checked.
 fn comment_marks(name: &str) -> Option<&'static [&'static str]> {
     if EMITTED.iter().any(|folder| name.starts_with(folder)) {
         return None;

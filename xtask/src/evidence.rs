@@ -84,7 +84,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     errata(root)
 }
 
-/// Runs the test that lists the compiler's findings about published documents in `docs/errata.md`. Without
+/// Runs the test that writes the compiler's findings about published documents to `docs/errata.md`. Without
 /// `XDRGEN_CORPUS`, only prints a notice.
 fn errata(root: &Path) -> Result<(), String> {
     if std::env::var_os("XDRGEN_CORPUS").is_none() {

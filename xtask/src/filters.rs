@@ -74,7 +74,7 @@ pub(crate) fn list(command: &Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Filters that have selected no test so far.
+/// The filters that no test has matched so far, and whether any test ran.
 struct Unmatched<'a> {
     filters: Vec<&'a str>,
     ran: bool,

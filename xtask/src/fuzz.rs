@@ -41,7 +41,7 @@ const TARGETS: &[(&str, &str)] = &[
     ("client", "client"),
 ];
 
-/// rustc flags that enable coverage for libFuzzer, debug assertions and overflow checks.
+/// rustc flags that enable debug assertions, overflow checks, and coverage for libFuzzer.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";

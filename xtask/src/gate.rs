@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// Run the remaining steps after a failure
     #[arg(long)]
     keep_going: bool,
-    /// Run no long job in the remaining time
+    /// Do not run a long job after the steps
     #[arg(long)]
     no_soak: bool,
 }
@@ -48,7 +48,8 @@ fn names() -> Vec<&'static str> {
     CHECKS.iter().chain(STEPS).map(|step| step.name).collect()
 }
 
-/// Runs the steps and prints their outcomes.
+/// Runs the chosen steps and, if the complete gate passed, a long job (unless `no_soak` is set). Then prints
+/// the outcomes.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
     check_space(root)?;

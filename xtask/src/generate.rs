@@ -85,7 +85,7 @@ pub mod rpc_msg;
 #[rustfmt::skip]
 pub mod rpcrdma1;
 
-/// From `specs/rpcsec_gss.txt`: the credential and the bodies of RPCSEC_GSS (RFC 2203).
+/// From `specs/rpcsec_gss.txt`: the credential, the arguments and the results of RPCSEC_GSS (RFC 2203).
 #[rustfmt::skip]
 pub mod rpcsec_gss;
 ";
@@ -139,7 +139,7 @@ fn main() {
 }
 "#;
 
-/// Writes generated files into the workspace at `root`, or compares them.
+/// Writes the generated files of the workspace at `root`, or compares them with the existing files.
 ///
 /// # Errors
 /// Returns an I/O error with the file's name, the compiler's findings about `specs/`, or the outdated files

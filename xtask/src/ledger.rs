@@ -93,7 +93,7 @@ impl Ledger {
     }
 
     pub(crate) fn last(&self, job: &str) -> Option<&Entry> {
-        // Of several entries with the same date, the last line counts.
+        // If several entries have the same date, the last line wins.
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
     }
 

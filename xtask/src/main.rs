@@ -65,7 +65,7 @@ enum Task {
     Evidence(evidence::Options),
     /// Run the test suite many times on a busy machine
     Flaky(flaky::Options),
-    /// Write the output of rpcrdma-xdrgen for specs/, or compare it
+    /// Write the output of rpcrdma-xdrgen for specs/, or compare it with the existing files
     Generate(generate::Arguments),
     /// Regenerate tests/vectors/rpcgen-*.txt (needs rpcgen, a C compiler, pkg-config and libtirpc)
     Vectors,

@@ -1,7 +1,8 @@
 //! `cargo xtask miri`: runs the unsafe code, which is all in `rpcrdma-verbs`, under Miri.
 //!
 //! Miri interprets the tests and checks each memory access against Rust's rules. A fake device in Rust,
-//! compiled only for Miri, replaces the C libraries. Building the crate still needs the system packages.
+//! compiled only for Miri, replaces the C libraries. Building the crate still needs the system packages
+//! listed in `docs/rdma-devices.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -39,10 +39,10 @@ const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 const PART_LIMIT: Duration = Duration::from_secs(3600);
 const GENERATED_IN: [&str; 3] =
     ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
-/// The packages and `cargo test` arguments of the tests that run first, and of the tests that run only for
-/// survivors.
+/// The packages and `cargo test` arguments of the tests that run first.
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
+/// The packages and `cargo test` arguments of the tests for mutations that the first tests do not detect.
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
 /// The number of parts into which the generated mutations are divided.
 const PARTS: usize = 240;

@@ -1,9 +1,9 @@
-//! Lints, documents and tests the features that are off by default, all at once: OpenTelemetry, RDMA devices
-//! and Kerberos.
+//! Runs Clippy, rustdoc and tests with all optional features at once: OpenTelemetry, RDMA devices and
+//! Kerberos. These features are off by default.
 //!
 //! The commands select the entire workspace. If they selected packages, cargo would compile the dependencies
-//! again, with fewer features. However, these checks do not notice a manifest that lacks a feature of a
-//! dependency if another package of the workspace enables the feature.
+//! again, with fewer features. However, if one package enables a feature of a dependency, these checks do not
+//! notice that another package's manifest lacks the feature.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::filters::{self, Filters};
 use crate::{binaries, cargo};
 
 struct Optional {
-    /// Features in cargo's form, separated by commas.
+    /// Features in the form `PACKAGE/FEATURE`, separated by commas.
     features: &'static str,
     /// Returns the system packages that the features need and that are missing.
     missing: fn() -> Vec<&'static str>,

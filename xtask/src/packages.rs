@@ -1,5 +1,5 @@
-//! Checks the libraries' packages: the contents, a build of each package alone, and a build with the oldest
-//! supported Rust.
+//! Checks the libraries' packages: the manifests, the contents, a build of each package alone, and a build
+//! with the oldest supported Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

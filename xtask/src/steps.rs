@@ -29,8 +29,8 @@ pub(crate) const STEPS: &[Step] = &[
 /// features together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Lints sets of features that the other steps do not compile: the runtime without `capture`, and
-/// `rpcrdma-nfs` with each of [`NFS_FEATURES`]. Also runs the runtime's test `no_capture`.
+/// Runs Clippy with combinations of features that the other steps do not compile: the runtime without
+/// `capture`, and `rpcrdma-nfs` with each of [`NFS_FEATURES`]. Also runs the runtime's test `no_capture`.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =
@@ -56,9 +56,9 @@ fn interop(root: &Path) -> Result<(), String> {
     interop::run(root, "interop", &interop::IWARP)
 }
 
-/// Checks the filters of the steps and jobs that run tests against Linux's client and server: those with
-/// Kerberos if `kerberos` is true, otherwise those without. Without this check, a filter that matches no test
-/// is noticed only when its job runs.
+/// Checks the filters of the steps and jobs that run tests against Linux's client and server. `kerberos`
+/// selects the steps and jobs with or without Kerberos. Without this check, a filter that matches no test is
+/// noticed only when its job runs.
 fn check_filters(root: &Path, kerberos: bool) -> Result<(), String> {
     let steps = STEPS.iter().chain(JOBS).filter_map(|step| Some((step.name, step.group()?)));
     let gate = [("interop", &interop::IWARP)];

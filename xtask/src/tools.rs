@@ -8,7 +8,8 @@ use std::{env, fs};
 use crate::cargo::target;
 use crate::{cargo, child};
 
-/// A program of a package. Its version is fixed, so that a new version cannot change a check's result.
+/// A program that cargo can install. Its version is fixed, so that a new version cannot change a check's
+/// result.
 pub(crate) struct Tool {
     program: &'static str,
     package: &'static str,
@@ -26,8 +27,8 @@ pub(crate) const MDBOOK: Tool =
     Tool { program: "mdbook", package: "mdbook", version: "0.5.4", options: &["--no-default-features"] };
 
 impl Tool {
-    /// Finds the program on the search path or in the user's cache directory. If this version is missing,
-    /// installs it in the cache directory.
+    /// Finds the required version of the program on the search path or in the user's cache directory. If this
+    /// version is missing, installs it in the cache directory.
     ///
     /// If the installation fails, records the check as not run and returns `None`.
     pub(crate) fn program(&self, root: &Path, check: &str) -> Option<PathBuf> {

@@ -44,8 +44,8 @@ pub struct Trace {
 /// Prints every rule with its status and its tests, writes the table, or only checks for consistency.
 ///
 /// # Errors
-/// Fails if [`read`] fails, if a MUST or MUST NOT is missing (except with `--table`), or if the table is out
-/// of date or cannot be written.
+/// Fails if [`read`] fails or, except with `--table`, a MUST or MUST NOT is missing. Also fails if the table
+/// cannot be written or, with `--consistent`, is out of date.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.consistent {
         return check(root);

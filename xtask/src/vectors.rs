@@ -1,8 +1,8 @@
 //! `cargo xtask vectors`: values that rpcgen's C code encodes, for `tests/vectors/rpcgen-*.txt`.
 //!
-//! Extracts the XDR of two documents in `specs/`, so that both compilers read the same text. rpcgen
-//! translates this text to C. For each type, this task adds a function that fills a value. The resulting
-//! program prints the encodings. This task needs `rpcgen`, `cc`, `pkg-config` and libtirpc.
+//! Extracts the XDR of two documents in `specs/`, so that rpcgen and rpcrdma-xdrgen read the same text.
+//! rpcgen translates this text to C. For each type, this task adds a function that fills a value. The
+//! resulting program prints the encodings. This task needs `rpcgen`, `cc`, `pkg-config` and libtirpc.
 
 mod filler;
 

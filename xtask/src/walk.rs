@@ -4,8 +4,8 @@
 //! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
 //! step completes the manifests, and replaces the path of the clone, `../rpcrdma`, with the workspace's path.
 //!
-//! The step runs in a root directory with only Rust, a C linker and the C runtime (`clean_root.rs`), so the
-//! step fails if a guide needs any other program, header or library.
+//! The step runs in a root directory with only Rust, a C linker and the C runtime (`clean_root.rs`). If a
+//! guide needs any other program, header or library, the step fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const QUICK_START: [&str; 5] = [
 /// The path of this repository's clone in README and the guides.
 const CLONE: &str = "../rpcrdma/";
 
-/// The part of the guide's build script for the binding.
+/// The call in the guide's build script that adds the binding.
 const BINDING: &str = ".binding(\"specs/kv.ddp.toml\")";
 
 /// A mistake: a file, the correct text, the wrong text, the expected parts of the errors, and, if checked,
@@ -146,7 +146,7 @@ impl Walk<'_> {
         read(&self.root.join("Cargo.lock"))
     }
 
-    /// Creates a package with the document of the guide.
+    /// Creates a package with the document of the guide `getting-started`.
     fn package(&self, name: &str, manifest: &str) -> Result<Package<'_>, String> {
         let package = Package { walk: self, directory: self.home.join(name) };
         let head = "[package]\nname = \"walk\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
@@ -181,7 +181,8 @@ impl Walk<'_> {
         Ok(package)
     }
 
-    /// Installs the compiler, runs the guide's commands, and writes a package that uses the emitted crate.
+    /// Installs the compiler, runs the commands of the guide `compile`, and writes a package that uses the
+    /// emitted crate.
     fn compile(&self) -> Result<Package<'_>, String> {
         let guide = self.read(COMPILE)?;
         for line in block(&guide, "cargo install")?.lines() {
@@ -199,8 +200,8 @@ impl Walk<'_> {
         Ok(package)
     }
 
-    /// Runs the guide's command that emits a crate, with a name that is invalid for a package. Fails unless
-    /// the command reports X402.
+    /// Runs the command of the guide `compile` that emits a crate, but with an invalid package name. Fails
+    /// unless the command reports X402.
     fn invalid_name(&self, package: &Package<'_>) -> Result<(), String> {
         let guide = self.read(COMPILE)?;
         let commands = block(&guide, "rpcrdma-xdrgen check")?;
@@ -245,7 +246,8 @@ impl Package<'_> {
         Ok(())
     }
 
-    /// Runs the guide's servers and clients with values above 8 MiB. The limits derive from the document.
+    /// Runs the guide's servers and clients with values above 8 MiB. Their limits on the data of a call
+    /// derive from the document.
     fn long_values(&self) -> Result<(), String> {
         for [file, from, to] in LONG_VALUES {
             self.write(file, &replaced(&read(&self.directory.join(file))?, from, to)?)?;

@@ -178,8 +178,8 @@ pub struct CopyOptions {
 /// The options for copying trees: the selected files and the number of concurrent copies. Patterns may
 /// contain `*`, `?` and `**`, of which only `**` matches a slash. At the start of a pattern or after a slash,
 /// `**/` can also match the empty string. A pattern that ends with a slash matches only directories. A
-/// pattern with a slash before its last character is compared with the path below the copied directory. Any
-/// other pattern is compared with the name.
+/// pattern with a slash before its last character is matched against the path relative to the copied
+/// directory. Any other pattern is matched against the name of the file or directory.
 #[derive(Args, Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeOptions {
@@ -235,7 +235,8 @@ impl TreeOptions {
     }
 }
 
-/// Returns true if a pattern matches a text. `is_start` is true at the start of a name.
+/// Returns true if `pattern` matches the whole `text`. `is_start` is true if both begin at the start of
+/// a path component.
 fn matches(pattern: &[u8], text: &[u8], is_start: bool) -> bool {
     match pattern {
         [] => text.is_empty(),

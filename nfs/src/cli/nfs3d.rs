@@ -21,7 +21,7 @@ pub use config::Nfs3dConfig;
 /// user. Root needs CAP_SETUID and CAP_SETGID. If nfs3d runs as another user, all callers have that user's
 /// rights. AUTH_SYS does not authenticate callers, not even those on this machine: by default, a caller can
 /// claim to be any user except root. --all-squash makes every caller anonymous. --secure accepts calls only
-/// from ports reserved for root. Serve only networks whose machines you trust to send the correct user.
+/// from ports reserved for root. Serve only networks whose machines you trust to send the correct user ID.
 ///
 /// A secret key prevents forged file handles. The key is stored in a file, so handles stay valid when the
 /// server restarts. --handle-key names the file. The default is $STATE_DIRECTORY/handle-key, else

@@ -26,7 +26,7 @@ impl Remote {
         self.made(above, name, path, made.obj.zip(made.obj_attributes)).await
     }
 
-    /// Calls LOOKUP if the reply has no handle or no attributes.
+    /// Returns a created file. Calls LOOKUP if `found`, from the reply of the creating call, is `None`.
     pub(super) async fn made(
         &self,
         above: &RemoteFile,
@@ -79,8 +79,8 @@ impl Remote {
     }
 
     /// Creates a symbolic link, or replaces a symbolic link that has another target. To replace a link,
-    /// removes an existing file `temporary`, creates the new link with that name, and renames the new link.
-    /// If a step fails, the old link stays.
+    /// removes any file named `temporary`, creates the new link under that name, and renames it to `name`. If
+    /// a step fails, the old link stays.
     ///
     /// # Errors
     /// [`ClientError`], including if the name exists but is not a symbolic link.

@@ -173,7 +173,7 @@ impl ServerConnection {
         }
     }
 
-    /// Returns the timeout of this client's calls.
+    /// Returns the timeout of this connection's calls.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         match self {

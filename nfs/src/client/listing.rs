@@ -81,8 +81,8 @@ impl Remote {
         }
     }
 
-    /// Requests a link's target, and a handle or attributes that the server omitted. Returns `None` for `.`
-    /// and `..`, and if the file was removed meanwhile.
+    /// Completes an entry of a reply: requests a link's target, and a handle or attributes that the server
+    /// omitted. Returns `None` for `.` and `..`, and if the file was removed meanwhile.
     async fn item(
         &self,
         dir: &RemoteFile,

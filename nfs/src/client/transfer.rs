@@ -62,7 +62,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Called with the position in the file that the transfer has reached, in bytes.
+/// Called with the file offset that the transfer has reached, in bytes.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Consumes the next bytes and returns whether to continue.
@@ -310,7 +310,7 @@ impl Unstable {
         self.differ |= *self.first.get_or_insert(verifier) != verifier;
     }
 
-    /// Returns true if all data is stored after a COMMIT that returned this verifier: every unstable write
+    /// Returns true if the COMMIT that returned `committed` stored all data, that is, if every unstable write
     /// returned the same verifier.
     fn is_stored(&self, committed: Writeverf3) -> bool {
         self.first.is_none_or(|first| !self.differ && first == committed)
@@ -351,10 +351,10 @@ struct Range {
 }
 
 /// Reads a range, and calls again after a short reply. Also returns true if the range reaches the end of the
-/// file. `reader` has memory for one result; `remote` is called if that memory is in use.
+/// file. `reader` has memory for one result; `remote` makes the call if that memory is in use.
 ///
-/// The data of short replies is copied: each reply keeps memory for a complete range, so a hostile server
-/// could exhaust memory with replies of a few bytes.
+/// The data of short replies is copied. Otherwise, each reply would keep memory for a complete range, and a
+/// hostile server could exhaust memory with replies of a few bytes.
 async fn read_range(
     [reader, remote]: [Remote; 2],
     range: Range,

@@ -13,7 +13,7 @@
 //!   The first stale handle, for example from an earlier server, starts a walk over the whole directory. The
 //!   walk also finds renamed files. It runs only once, and stops after 1,048,576 files.
 //! - If the file system stores no creation times, or if two files have the same creation time, a handle of a
-//!   removed file can refer to a later file with the same number.
+//!   removed file can refer to a later file with the same inode number.
 //! - LOOKUP and MKDIR fail with [`NfsError::NameTooLong`] for a directory that is more than 1,024 levels
 //!   below the served directory.
 //! - A change of the attributes of a link, pipe, socket or device writes the whole file system to stable
@@ -265,7 +265,7 @@ impl DirectoryExport {
 
     /// # Errors
     /// [`NfsError::BadHandle`] for a handle of the wrong length, [`NfsError::Stale`] for a handle of another
-    /// directory or with a wrong checksum.
+    /// export or with a wrong checksum.
     fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), NfsError> {
         let bytes: &[u8; HANDLE] = handle.as_slice().try_into().map_err(|_| NfsError::BadHandle)?;
         let (bytes, sum) = bytes.split_last_chunk().ok_or(NfsError::BadHandle)?;

@@ -60,7 +60,8 @@ impl MemoryExport {
         MemoryExport { tree, instance: instance.to_be_bytes() }
     }
 
-    /// Ignores poisoning, so that a panic in one call does not fail all later calls.
+    /// Locks the tree for reading. Ignores poisoning, so that a panic in one call does not fail all later
+    /// calls.
     fn read_tree(&self) -> RwLockReadGuard<'_, Tree> {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -143,7 +143,8 @@ impl<E: Export> Handler for NfsHandler<E> {
             }
             export.write(caller, &file, offset, &data, stable)
         };
-        // Read before the write: if the data is lost before the reply, COMMIT returns a different verifier.
+        // Loads the verifier before the write: if the data is lost before the reply, COMMIT returns a
+        // different verifier.
         let verf = self.export.write_verifier();
         let Outcome { result, wcc: around } = self.try_change_or_block(cx, file, inline, change).await?;
         let file_wcc = wcc(&around);

@@ -13,7 +13,7 @@ struct Histogram {
     count: Option<f64>,
 }
 
-/// Returns the value of each sample, keyed by its text, such as `name{label="value"}`.
+/// Returns the value of each sample, keyed by the sample's name and labels, such as `name{label="value"}`.
 ///
 /// # Errors
 /// Returns the first invalid line, or describes an inconsistent histogram or a missing final newline.

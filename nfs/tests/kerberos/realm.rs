@@ -26,9 +26,9 @@ pub(crate) struct Realm {
 }
 
 impl Realm {
-    /// Starts a realm with two users, the key of `nfs/localhost` in `keytab`, and the key of `nfs/elsewhere`
-    /// in `elsewhere.keytab`. If the programs are missing, records that the test did not run, and returns
-    /// `None`.
+    /// Starts a realm with the principals [`USER`] and [`STRANGER`], the key of `nfs/localhost` in `keytab`,
+    /// and the key of `nfs/elsewhere` in `elsewhere.keytab`. If the programs are missing, records that the
+    /// test did not run, and returns `None`.
     pub(crate) fn start(folder: &Path) -> Option<Self> {
         let programs = ["krb5kdc", "kdb5_util", "kadmin.local", "kinit"].map(find);
         let [Some(krb5kdc), Some(kdb5_util), Some(_), Some(_)] = programs else {

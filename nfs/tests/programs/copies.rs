@@ -174,7 +174,7 @@ fn a_sync_copies_changes_only() {
     daemon.stop(Signal::TERM);
 }
 
-/// Without this rule, each of several copied files would replace the previous file.
+/// If a missing `new/` were treated as the file name `new`, each copied file would replace the previous file.
 #[test]
 fn a_slash_after_the_target_requires_a_directory() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -287,8 +287,9 @@ fn capturing_tcp_or_a_device_causes_a_warning() {
     }
 }
 
-/// Once the program is ready, calls `silence`, which may stop the server, and interrupts the program. Returns
-/// the program's output, and the time from the signal to the program's end.
+/// Starts a program and waits until `ready` returns true. Then calls `silence`, which may stop the server,
+/// and interrupts the program. Returns the program's output, and the time from the signal to the program's
+/// end.
 fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn()) -> (Output, Duration) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! ONC RPC over any transport (RFC 5531): the table of services and their replies, the duplicate-request
-//! cache, and RPCSEC_GSS.
+//! ONC RPC over any transport (RFC 5531): the table of services, the counters of their replies, the
+//! duplicate-request cache, and RPCSEC_GSS.
 
 pub mod duplicates;
 pub mod gss;

@@ -97,8 +97,8 @@ struct CallEntry {
 }
 
 impl CallEntry {
-    /// Replaces a failure before sending with [`TransportError::Closed`] if the call was sent on an earlier
-    /// connection, where it may have been executed.
+    /// Replaces an error that implies that the call was never sent. If the call was sent on an earlier
+    /// connection, it may have been executed, so the error becomes [`TransportError::Closed`].
     fn with_history(&self, why: TransportError) -> TransportError {
         match (&self.lost, why) {
             (
@@ -207,7 +207,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Returns the connection, if any, for input from its provider. The owner must then call
+    /// Returns the connection, if any, so that the owner can pass input to it. The owner must then call
     /// [`Session::process_events`].
     pub fn requester_mut(&mut self) -> Option<&mut R> {
         match &mut self.state {
@@ -345,9 +345,9 @@ impl<R: SessionRequester> Session<R> {
         self.process_events(now);
     }
 
-    /// Handles a failed connection attempt. If the attempts have reached their limit, fails all unanswered
-    /// calls. Schedules the next attempt if the session still needs a connection. Ends a session that does
-    /// not reconnect.
+    /// Handles a failed connection attempt. After [`Reconnect::attempts`] consecutive failures, fails all
+    /// unanswered calls. Schedules the next attempt if the session still needs a connection. Ends a session
+    /// that does not reconnect.
     pub fn handle_connect_failed(&mut self, now: Time, why: String) {
         self.advance_time(now);
         if !matches!(self.state, State::Connecting) {
@@ -513,7 +513,8 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Counts a failed attempt. If the attempts have reached their limit, fails all unanswered calls.
+    /// Counts a failed attempt. After [`Reconnect::attempts`] consecutive failures, fails all unanswered
+    /// calls.
     fn attempt_failed(&mut self, reconnect: &Reconnect, why: String) {
         self.attempts.failed(self.now, &reconnect.backoff);
         if reconnect.attempts.is_some_and(|max_attempts| self.attempts.unreported >= max_attempts) {
@@ -595,8 +596,8 @@ impl<R: SessionRequester> Session<R> {
         Some(entry)
     }
 
-    /// Drops deadlines until the first deadline belongs to a call in the table. Drops all deadlines of
-    /// completed calls once they outnumber the calls.
+    /// Drops deadlines until the first deadline belongs to a call in the table. If there are more than
+    /// [`MIN_SWEEP`] deadlines, and more than two per call, drops all deadlines of completed calls.
     fn trim_deadlines(&mut self) {
         while let Some((_, id)) = self.deadlines.front()
             && self.entry(*id).is_none()

@@ -152,8 +152,7 @@ impl RegionPart {
 /// order of Sends.
 #[derive(Debug)]
 pub enum Completion {
-    /// Memory is registered with this segment. Messages that are submitted after this completion can
-    /// advertise the segment.
+    /// Memory is registered. Messages that are submitted after this completion can advertise its segment.
     Registered {
         /// The token of the [`Action::Register`].
         token: Token,

@@ -21,8 +21,8 @@ pub(crate) async fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
 
 /// Resolves one name with a port.
 pub(crate) async fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
-    // The system resolves an IPv6 address with a named zone only without brackets. An address with a numeric
-    // zone parses as a `SocketAddr`.
+    // The system resolves an IPv6 address with a named zone only if it is not in brackets. An address with a
+    // numeric zone parses as a `SocketAddr`.
     if let Some((host, port)) = name.strip_prefix('[').and_then(|name| name.split_once("]:"))
         && host.contains('%')
         && name.parse::<SocketAddr>().is_err()

@@ -150,9 +150,9 @@ impl Client {
     }
 
     /// Returns a client on the same connection whose calls store the first eligible item of their result,
-    /// such as the data of a READ, in `memory`. Over RDMA, the memory is the sink region; an item that
-    /// arrives inline is copied to the memory. Only one call at a time can use the memory, and only after the
-    /// previous result is dropped. Generated clients accept the returned client:
+    /// such as the data of a READ, in `memory`. The server writes an item in a Write chunk directly to the
+    /// memory; an item that arrives inline is copied. Only one call at a time can use the memory, and only
+    /// after the previous result is dropped. Generated clients accept the returned client:
     /// `Program::Client(client.with_result_memory(memory))`.
     ///
     /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, the item may exceed
@@ -191,11 +191,11 @@ impl Client {
         PeerLimits { inline, reads: self.handle.session().peer().ird }
     }
 
-    /// Applies the limits that the server announced (RFC 5666 section 6.2) to calls, until the connection
-    /// ends. A call longer than the server's inline limit is sent with Read chunks, or fails if the server
-    /// performs no RDMA Reads. `connection` is the number of the connection on which the server announced its
-    /// limits, as returned by [`Client::connections`]. If that connection has ended, the method does nothing.
-    /// The next connection starts without these limits, so ask the server again.
+    /// Limits calls as the server announced (RFC 5666 section 6.2), until the connection ends. A call longer
+    /// than the server's inline limit is sent with Read chunks, or fails if the server performs no RDMA
+    /// Reads. `connection` is the number of the connection on which the server announced its limits, as
+    /// returned by [`Client::connections`]. If that connection has ended, the method does nothing. The next
+    /// connection starts without these limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

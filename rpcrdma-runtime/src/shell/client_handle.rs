@@ -206,7 +206,7 @@ macro_rules! client_methods {
                 self.handle.next_connection(seen).await
             }
 
-            /// Returns the counts of all clones and connections.
+            /// Returns the client's counts since it was created, for all clones and connections.
             #[must_use]
             pub fn stats(&self) -> $crate::shell::ClientSnapshot {
                 self.handle.stats()

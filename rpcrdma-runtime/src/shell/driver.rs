@@ -95,8 +95,8 @@ pub(super) struct Progress {
     pub(super) ended: bool,
 }
 
-/// Waits until more than `seen` connections have been made, and returns their number. Returns `None` if the
-/// session ends first.
+/// Waits until more than `seen` connections have been made, and returns the number of connections. Returns
+/// `None` if the session ends first.
 pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, seen: u64) -> Option<u64> {
     let reached = progress.wait_for(|progress| progress.ended || progress.connections > seen).await.ok()?;
     (reached.connections > seen).then_some(reached.connections)
@@ -135,9 +135,9 @@ struct State<O: Outbound> {
 const MAX_STEPS: usize = 64;
 
 impl<O: Outbound> Shared<O> {
-    /// The driver must be spawned. Without `connect`, `first` is the only connection. Callers see `peer`
-    /// until the first connection is made. If `backward` has programs, the client stays connected even
-    /// without calls.
+    /// Returns the state of a client and its driver, which must be spawned. Without `connect`, `first` is the
+    /// only connection. Callers see `peer` until the first connection is made. If `backward` has programs,
+    /// the client stays connected even without calls.
     pub(super) fn new(
         policy: Policy,
         (first, connect): (Option<Connected<O>>, Option<Connect<O>>),
@@ -428,7 +428,8 @@ impl<O: Outbound> Driver<O> {
         step
     }
 
-    /// Returns true if a connection attempt has ended.
+    /// Starts a connection attempt if `wants_connection` is true, and polls the current attempt, if any.
+    /// Returns true if the attempt has ended.
     fn poll_connecting(&mut self, wants_connection: bool, cx: &mut Context<'_>) -> bool {
         if wants_connection {
             self.connecting = self.connect.as_mut().map(|connect| connect());

@@ -27,7 +27,8 @@ pub(super) enum DuplicateEnd {
 }
 
 pub(super) enum Lookup {
-    /// The call is new and must run. After the call, pass the ticket to [`DuplicateCache::finish`].
+    /// The call is new and must run. After the call, pass the ticket to [`DuplicateCache::finish`] or
+    /// [`DuplicateCache::finish_unshared`].
     New(Ticket),
     /// The call is already running. The receiver gets a [`DuplicateEnd`] once the call has ended.
     Running(oneshot::Receiver<DuplicateEnd>),
@@ -99,7 +100,7 @@ pub struct DuplicateOptions {
 /// While a tracked call runs, a duplicate waits for the same reply. Afterwards a duplicate gets the cached
 /// reply in its own chunks. A duplicate runs only if the reply was not cached, was evicted or has expired, or
 /// if the handler has called [`CallContext::backward`](crate::program::CallContext::backward). A tracked call
-/// runs to completion even if its connection is lost. Replies without a result and replies longer than
+/// runs to completion even if its connection is lost. Replies with an RPC error and replies longer than
 /// [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
 /// RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
 ///
@@ -161,7 +162,7 @@ impl DuplicateCache {
         self.0.options.policy.has(call.into())
     }
 
-    /// Returns `None` if the cache cannot track the call.
+    /// Looks up a call, and tracks the call if it is new. Returns `None` if the cache cannot track the call.
     pub(super) fn begin(
         &self,
         call: &RpcCall,

@@ -55,7 +55,7 @@ pub enum CallError {
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The bound of the reply exceeds the maximum size of a chunk. Nothing was sent.
+    /// The bound of the reply, or of an item in it, exceeds the maximum size of a chunk. Nothing was sent.
     #[error(
         "the reply of {target} can have {bytes} bytes, but a chunk has at most {max} bytes; lower the bound of the reply in the document or in the binding (`[binding.reply.\"{}\"]`)",
         target.procedure

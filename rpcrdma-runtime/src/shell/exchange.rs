@@ -61,7 +61,7 @@ const SHORT: u64 = 4096;
 /// target. `reply` is the bound of the reply for [`CallError::TooLong`].
 ///
 /// # Errors
-/// The errors of [`Submit::submit`], and the reason why the call failed.
+/// An error of [`Submit::submit`], or the reason why the call failed.
 pub(super) async fn transact(
     calls: &(impl Submit + ?Sized),
     target: CallTarget,

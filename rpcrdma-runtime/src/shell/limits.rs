@@ -39,7 +39,8 @@ pub struct Limits {
     pub credits: u32,
     /// Credits for calls in the backward direction (default 16).
     pub backward_credits: u32,
-    /// Maximum size of the Read chunks that a server stores for one connection, in bytes (default 64 MiB).
+    /// Maximum total size of the Read chunks that a server stores for one connection, in bytes (default
+    /// 64 MiB).
     pub max_fetched: u64,
     /// The largest region that can be registered over iWARP, in bytes (default 1 GiB).
     pub max_region: u32,
@@ -199,7 +200,7 @@ impl Limits {
         times.stall => stall_timeout,
     );
 
-    /// Changes the limits of the existing cache and budget, because other servers may share them.
+    /// Applies the limits to the existing cache and budget, which other servers may share.
     fn put_into_shared(&self, cache: Option<&DuplicateCache>, memory: &MemoryBudget) {
         if let Some(cache) = cache {
             cache.limit(self.duplicates);

@@ -38,7 +38,7 @@ impl CallMemory {
         memory
     }
 
-    /// Waits until the budget has room for `bytes` bytes. Cancel safe.
+    /// Waits until the budget has room for `bytes` bytes, then reserves this memory. Cancel safe.
     pub(super) async fn acquire(account: &Arc<Account>, bytes: u64) -> Self {
         let permit = account.permit();
         permit.reserve(bytes).await;
@@ -203,7 +203,7 @@ mod tests {
         assert!(!connections[0].set((64 << 10) + 1));
         let mut other = light.waiting();
         assert!(other.set(64 << 10));
-        assert!(!other.set((64 << 10) + 1), "the other owner has used the shared eighth");
+        assert!(!other.set((64 << 10) + 1), "the heavy owner uses the shared eighth");
         assert!(connections[0].set(1000), "a smaller size is always allowed");
         drop(connections);
         drop(other);
@@ -265,7 +265,8 @@ mod tests {
         }
         let used = running.join_all().await;
         assert_eq!(used.len(), 64, "each call ends");
-        // A call fits if its owner, with the call, uses no more memory than was free before the call.
+        // A call fits if the memory of its owner, including the call, is at most the memory that is free
+        // before the call.
         let share = (budget.max() + REPLY) / 2;
         assert!(used.iter().all(|used| *used <= share + REPLY) && used.iter().any(|used| *used > share));
         assert_eq!(budget.used(), 0);

@@ -97,8 +97,8 @@ impl CallTimer {
         CallTimer(is_enabled().then(|| (Instant::now(), call)))
     }
 
-    /// Records the duration if the reply shows that the procedure exists. Otherwise a peer could create any
-    /// number of labels with invalid numbers.
+    /// Records the duration if the reply shows that the procedure exists. Without this check, a peer could
+    /// create any number of labels with invalid numbers.
     pub(super) fn end(self, reply: Option<&RpcReply>) {
         use Reject::{GarbageArguments, SystemError};
         let is_known = matches!(

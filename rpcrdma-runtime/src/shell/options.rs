@@ -48,8 +48,8 @@ pub struct ClientOptions {
     /// connection is replaced even without calls.
     ///
     /// At most [`Config::backward_credits`] backward calls run at a time. Until a handler waits, the handler
-    /// runs on the task that receives the client's own replies. Use `tokio::task::spawn_blocking` for long
-    /// computations.
+    /// runs on the task that receives the replies to the client's own calls. Use
+    /// `tokio::task::spawn_blocking` for long computations.
     pub backward: Services,
     /// Options for iWARP in user space. Other providers ignore these options.
     pub iwarp: iwarp::IwarpOptions,
@@ -131,7 +131,7 @@ pub struct ServerOptions {
     pub non_exhaustive: (),
 }
 
-/// Raises a default limit to admit messages with `data` bytes of data. Other limits remain unchanged.
+/// Returns `limit`. If `limit` equals `default`, raises it to admit messages with `data` bytes of data.
 pub(super) fn raised_limit(limit: u64, default: u64, data: u64) -> u64 {
     if limit == default { limit.max(data.saturating_add(MAX_HEADERS)) } else { limit }
 }

@@ -82,7 +82,7 @@ pub(super) struct RdmaInbound<C> {
     backward: Calling<BackwardRequester>,
     link: Link,
     peer: Option<SocketAddr>,
-    /// When the first refusal set by [`Serving::refuse_fatal_calls`] expires.
+    /// The time at which [`Serving::refuse_fatal_calls`] must be called again, if any.
     refuse_until: Option<Instant>,
     stats: ServerStats,
     _credits: Gauged,
@@ -360,7 +360,8 @@ impl<C: Connection> RdmaOutbound<C> {
 }
 
 pub(super) trait RdmaSession: SessionHandle<Peer = Peer> {
-    /// Limits calls on connection number `connection`, counted from 1, as [`Requester::limit`] does.
+    /// Applies the server's limits to calls on connection number `connection` (counted from 1), as
+    /// [`Requester::limit`] does.
     fn set_peer_limits(&self, connection: u64, server: PeerLimits);
 }
 

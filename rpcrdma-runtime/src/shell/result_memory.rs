@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::proto::program::ReplyBounds;
 use crate::xdr::{BytesMut, ItemMemory, Size};
 
-/// Why a call cannot use the memory for its result. Nothing was sent.
+/// Why a call cannot use the memory that the caller supplied for its result. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultMemoryError {

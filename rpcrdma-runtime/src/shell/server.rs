@@ -146,7 +146,8 @@ impl Server {
         self
     }
 
-    /// Replaces all program versions that were added. Several servers can use clones of the same services.
+    /// Replaces all previously added program versions with `services`. Several servers can use clones of the
+    /// same services.
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         Server { services, ..self }

@@ -239,8 +239,9 @@ impl CallExecutor {
         reply
     }
 
-    /// Waits for the end of the running call that `call` duplicates. If that call has used its connection
-    /// ([`ConnectionUsed`]), runs the duplicate, which may be on another connection.
+    /// Waits for the running call that `call` duplicates, and returns the running call's reply. If the
+    /// running call has used its connection ([`ConnectionUsed`]), runs `call`, which may be on another
+    /// connection.
     pub(super) async fn wait(
         self: Arc<Self>,
         call: RpcCall,

@@ -393,7 +393,7 @@ mod tests {
             _ = &mut taking => panic!("took a slot although none is free"),
             () = heavy[0].closed() => panic!("closed a connection that was active later"),
             () = other[0].closed() => panic!("closed the only connection of an owner"),
-            () = heavy[2].closed() => panic!("closed a busy instead of an idle connection"),
+            () = heavy[2].closed() => panic!("closed a busy connection instead of the idle connection"),
             closed = timeout(GRACE / 2, heavy[1].closed()) => closed.unwrap(),
         }
         assert!(waits(&mut taking).await && waits(heavy[2].closed()).await, "closed two connections");

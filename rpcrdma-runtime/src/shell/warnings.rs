@@ -16,8 +16,8 @@ use crate::wire::rpc::CallNumbers;
 const PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of warnings of one server per period, over all owners.
 const MAX_WARNINGS: usize = 64;
-/// Maximum number of warnings per period about peers that may not connect. These warnings do not count toward
-/// [`MAX_WARNINGS`], so these peers cannot suppress other warnings.
+/// Maximum number of warnings per period about peers that the peer filter refuses. These warnings do not
+/// count toward [`MAX_WARNINGS`], so these peers cannot suppress other warnings.
 const MAX_REFUSED: usize = 8;
 
 /// The limiter of one server's warnings. Clones share their state.
@@ -32,11 +32,11 @@ struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
-    /// A call's Read chunks exceed the limit.
+    /// A call's Read chunks exceed `MessageLimits::max_transfer`.
     CallTooLong,
     /// A reply does not fit into the chunks of its call, or inline.
     ReplyTooLong,
-    /// A record over TCP exceeds the limit.
+    /// A record over TCP exceeds `TcpOptions::max_record`.
     RecordTooLong,
     Panic,
     /// The peer filter does not admit the address of a connection.
@@ -73,8 +73,8 @@ impl Warnings {
         Warnings(Arc::new(Mutex::new(State { since: Instant::now(), given: HashSet::new() })))
     }
 
-    /// Logs a warning. Logs at level DEBUG instead if the owner has already caused a warning of this kind in
-    /// the period, or if the server has logged its maximum number of warnings in the period.
+    /// Logs a warning. If the owner has already caused a warning of this kind in the current [`PERIOD`], or
+    /// the server has reached its maximum number of warnings, logs at level DEBUG instead.
     pub(super) fn log(&self, kind: Kind, subject: Subject, what: impl Display) {
         let Subject { program, version, procedure, xid, peer, bytes } = subject;
         let is_warning = self.may_warn(kind, Owner::of_peer(peer));
@@ -112,9 +112,9 @@ mod tests {
         };
         assert!(warn(Kind::Panic, [192, 0, 2, 1]) && !warn(Kind::Panic, [192, 0, 2, 1]));
         assert!(warn(Kind::RecordTooLong, [192, 0, 2, 1]) && warn(Kind::Panic, [192, 0, 2, 2]));
-        // Many owners share the limit of the server.
+        // The server's limits apply to all owners together.
         let refused = (0..=255).filter(|last| warn(Kind::RefusedPeer, [198, 51, 100, *last])).count();
-        assert_eq!(refused, MAX_REFUSED, "warnings about peers that may not connect have their own limit");
+        assert_eq!(refused, MAX_REFUSED, "warnings about refused peers have their own limit");
         let given = (0..=255).filter(|last| warn(Kind::CallTooLong, [192, 0, 2, *last])).count();
         assert_eq!(given, MAX_WARNINGS - 3);
         assert!(!warn(Kind::ReplyTooLong, [192, 0, 2, 3]));

@@ -8,6 +8,6 @@ pub mod rpc_msg;
 #[rustfmt::skip]
 pub mod rpcrdma1;
 
-/// From `specs/rpcsec_gss.txt`: the credential and the bodies of RPCSEC_GSS (RFC 2203).
+/// From `specs/rpcsec_gss.txt`: the credential, the arguments and the results of RPCSEC_GSS (RFC 2203).
 #[rustfmt::skip]
 pub mod rpcsec_gss;

@@ -10,7 +10,7 @@ pub struct PrivateData {
     pub remote_invalidation: bool,
     /// The maximum size of the sender's Sends in bytes: a multiple of 1,024 from 1,024 to 262,144.
     pub send_size: u32,
-    /// The maximum size of a Send to the sender of this private data, in bytes, with the same constraints.
+    /// The maximum size of a Send that the sender can receive, in bytes: same constraints as `send_size`.
     pub receive_size: u32,
 }
 

@@ -111,7 +111,8 @@ impl<'a, T: Decode<'a> + Clone> Iterator for Iter<'a, T> {
 
 impl<'a, T: Decode<'a> + Clone> ExactSizeIterator for Iter<'a, T> {}
 
-/// Items must be excluded: the iterator decodes values again from the stream, which lacks items in chunks.
+/// Returns true if values of type `T` cannot contain DDP-eligible items. Borrowed values are decoded again
+/// from the stream, which lacks the items that were sent in chunks.
 const fn has_no_items<T: Layout>() -> bool {
     T::HELD.is_none()
 }
@@ -120,8 +121,8 @@ const fn has_no_items<T: Layout>() -> bool {
 ///
 /// An array created from a slice borrows the slice. A decoded array is the part of the message that contains
 /// the elements: each element is validated, and none is stored. [`ArrayRef::iter`] decodes the elements again
-/// one by one, as do comparison and printing. A value therefore needs no memory other than the message, and
-/// each level of nested arrays costs one more decoding. Encoding copies the encoded elements.
+/// one by one, as do comparison, hashing and printing. A value therefore needs no memory other than the
+/// message, and each level of nested arrays costs one more decoding. Encoding copies the encoded elements.
 ///
 /// Decoding an array whose elements can contain DDP-eligible items does not compile.
 ///

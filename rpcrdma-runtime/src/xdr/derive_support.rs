@@ -38,15 +38,15 @@ pub const fn count<T: Count<Count = T> + Copy>(bound: T) -> <T as Count>::Count 
     bound
 }
 
-/// The types that are valid labels of a union with this discriminant, if the label is a number, a bool or a
-/// constant.
+/// The types that a label can have in a union with a discriminant of type `D`, if the label is a number, a
+/// bool or a constant.
 #[diagnostic::on_unimplemented(
     message = "this label has type `{Self}`, but the union's discriminant has type `{D}`",
     label = "not a `{D}`",
     note = "write a number or a bool directly, a value of an enum by its path in quotes, as in `case = \"Color::Red\"`, or a constant of type `{D}`"
 )]
 pub trait Label<D> {
-    /// The type itself. See [`Count::Count`] for the reason.
+    /// The type itself. As with [`Count::Count`], the compiler reports no further errors for a rejected type.
     type Label;
 }
 

@@ -83,7 +83,7 @@ pub enum ErrorKind {
         chunk: u64,
     },
     /// A Read chunk at a position where no eligible item starts (RFC 8166 section 3.4.5), or a Write chunk
-    /// with data that matches no item.
+    /// that contains data but matches no item.
     ItemUnused {
         /// The position of the Read chunk in the unreduced stream, or the list index of the Write chunk.
         position: u64,

@@ -1,10 +1,10 @@
 //! Reads and writes the fields of derived types.
 //!
-//! A type without an encoding is one mistake. If derived code required [`Layout`], [`Encode`] and [`Decode`],
-//! the compiler would report three errors for this type. Derived code therefore requires only [`Layout`], and
-//! calls methods of [`Field`] for everything else. If the type has the trait that a method needs, [`Field`]'s
-//! own method is selected. Otherwise, the method of [`Known`] or [`Written`] reports the missing trait. If an
-//! error is already reported, the method of [`Unknown`] is selected.
+//! The compiler should report a type without an encoding only once. If derived code required [`Layout`],
+//! [`Encode`] and [`Decode`], the compiler would report three errors for this type. Derived code therefore
+//! requires only [`Layout`], and calls methods of [`Field`] for everything else. If the type has the trait
+//! that a method needs, [`Field`]'s own method is selected. Otherwise, the method of [`Known`] or [`Written`]
+//! reports the missing trait. If an error is already reported, the method of [`Unknown`] is selected.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;

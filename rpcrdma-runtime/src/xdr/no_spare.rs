@@ -1,4 +1,4 @@
-//! Memory without reuse, for builds without the standard library.
+//! Allocates new memory for each message, for builds without the standard library. `spare.rs` reuses memory.
 
 use alloc::vec::Vec;
 

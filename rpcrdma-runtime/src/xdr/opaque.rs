@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// Gives access to the bytes of opaque data or a string, which `$bytes` returns. `$debug` prints them.
+/// Gives access to the bytes of opaque data or a string: `$bytes` returns the bytes, `$debug` prints them.
 macro_rules! byte_access {
     ([$($generics:tt)*] $type:ty, $bytes:ident, $debug:ident) => {
         impl<$($generics)*> core::ops::Deref for $type {
@@ -193,21 +193,21 @@ impl<const MAX: u32> DdpItem for Opaque<MAX> {
 
 byte_access!([const MAX: u32] Opaque<MAX>, as_bytes, hex);
 
-/// Does not check the bound: encoding checks the bound, and [`Opaque::try_from`] checks it immediately.
+/// Does not check the bound, which encoding checks. To check the bound immediately, use [`Opaque::try_from`].
 impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
     fn from(bytes: Bytes) -> Self {
         Opaque(bytes)
     }
 }
 
-/// Does not check the bound: encoding checks the bound, and [`Opaque::try_from`] checks it immediately.
+/// Does not check the bound, which encoding checks. To check the bound immediately, use [`Opaque::try_from`].
 impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
     fn from(bytes: Vec<u8>) -> Self {
         Opaque(bytes.into())
     }
 }
 
-/// Does not check the bound: encoding checks the bound, and [`Opaque::try_from`] checks it immediately.
+/// Does not check the bound, which encoding checks. To check the bound immediately, use [`Opaque::try_from`].
 impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
     fn from(bytes: &'static [u8]) -> Self {
         Opaque(Bytes::from_static(bytes))

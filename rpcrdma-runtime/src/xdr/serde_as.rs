@@ -229,7 +229,7 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
 
 struct Elements<T, A> {
     max: usize,
-    /// True if `max` is also the minimum, which only the caller checks.
+    /// True if `max` is also the minimum number of elements. Only the caller checks the minimum.
     is_exact: bool,
     shape: PhantomData<(T, A)>,
 }

@@ -20,9 +20,9 @@ pub trait Sink {
         None
     }
 
-    /// Returns memory after the sink's content that the caller may overwrite. [`Sink::advance`] appends the
-    /// first bytes of this memory. Values of variable size are thus written without separate reservations. A
-    /// sink without such memory returns an empty slice.
+    /// Returns the memory that follows the sink's content, for the caller to overwrite. [`Sink::advance`]
+    /// appends the first bytes of this memory. Values of variable size are thus written without separate
+    /// reservations. A sink without such memory returns an empty slice.
     #[inline]
     fn ahead(&mut self) -> &mut [u8] {
         &mut []

@@ -2,12 +2,12 @@
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// A slice of opaque data or a string, which `#[xdr(max = N)]` can bound.
+/// A Rust slice that represents opaque data or a string. `#[xdr(max = N)]` can bound its length.
 pub trait Slice<'a>: Sized {
     /// Returns the bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Converts the bytes at offset `at` of the unreduced stream.
+    /// Converts bytes to this type. `at` is the offset of the bytes in the unreduced stream, for errors.
     ///
     /// # Errors
     /// [`ErrorKind::NotUtf8`] if this is a text type and the bytes are not UTF-8.

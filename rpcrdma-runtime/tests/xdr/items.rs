@@ -124,12 +124,12 @@ fn write_chunks_are_used_in_order() {
     let chunk = |data: &[u8], segments| PlacedItem { data: Bytes::copy_from_slice(data), segments };
     let both = vec![chunk(&[1; 5], 1), chunk(b"xyz", 2)];
     assert_eq!(in_order(&value, both, &[false, false]).unwrap(), value);
-    // An empty chunk requests its item inline. The next chunk is for the next item.
+    // With an empty chunk, the item is inline, and the next chunk is for the next item.
     assert_eq!(in_order(&value, vec![chunk(&[], 0), chunk(b"xyz", 1)], &[true, false]).unwrap(), value);
     // If a reply has fewer chunks than items, the remaining items are inline.
     assert_eq!(in_order(&value, vec![chunk(&[1; 5], 1)], &[false, true]).unwrap(), value);
     assert_eq!(in_order(&value, vec![], &[true, true]).unwrap(), value);
-    // An item with a nonempty chunk must not be inline.
+    // An item must not be inline if its chunk has a segment.
     assert_eq!(
         kind(in_order(&value, vec![chunk(&[], 1)], &[true, true])),
         ErrorKind::ItemLength { count: 5, chunk: 0 }

@@ -29,7 +29,7 @@ pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
             unsafe { at.cast::<sockaddr_in>().write(v4) };
         }
         SocketAddr::V6(address) => {
-            // SAFETY: as above.
+            // SAFETY: the structure contains only integers, so all zeros is a valid value.
             let mut v6: sockaddr_in6 = unsafe { mem::zeroed() };
             v6.sin6_family = IPV6;
             v6.sin6_port = address.port().to_be();

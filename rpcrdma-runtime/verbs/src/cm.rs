@@ -118,8 +118,8 @@ impl Event {
         let mut private_data = Bytes::new();
         if connects && !raw.conn.private_data.is_null() {
             let (at, len) = (raw.conn.private_data.cast::<u8>(), usize::from(raw.conn.private_data_len));
-            // SAFETY: for these events the library sets pointer and length of the private data, which is
-            // alive as long as the event.
+            // SAFETY: for these events the library sets the pointer to the private data and its length, and
+            // the data is alive as long as the event.
             private_data = Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(at, len) });
         }
         let request =

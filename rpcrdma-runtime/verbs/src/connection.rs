@@ -135,7 +135,7 @@ impl VerbsConnection {
         }
     }
 
-    /// Returns the handle and the address of a region, or of a window bound to the region.
+    /// Advertises a region, or a window bound to the region. Returns the handle and the address.
     fn advertise(&mut self, region: Registered<Memory>) -> Result<(u32, u64), (Memory, io::Error)> {
         let address = region.address();
         match &mut self.queue_pair {
@@ -330,7 +330,7 @@ impl VerbsConnection {
         true
     }
 
-    /// Ends the connection and returns true if the peer is too slow. A local close has its own limit.
+    /// Ends the connection and returns true if the peer is too slow. A local close has its own timeouts.
     fn poll_pace(&mut self, cx: &mut Context<'_>) -> bool {
         let (Phase::Open, Some(pace), Some(queue_pair)) = (&self.phase, &mut self.pace, &self.queue_pair)
         else {
@@ -366,7 +366,7 @@ impl Connection for VerbsConnection {
     fn submit(&mut self, action: Action) {
         let open = matches!(self.phase, Phase::Open);
         match (action, &mut self.queue_pair) {
-            // `Register` returns its memory in every phase.
+            // The memory of a `Register` action is returned even if the connection is not open.
             (Action::Register { token, memory }, _) if !open => {
                 self.ready.push_back(Completion::RegisterFailed { token, memory });
             }

@@ -61,7 +61,7 @@ pub fn devices() -> io::Result<Vec<Device>> {
     let mut found = Vec::new();
     for device in list.iter() {
         let name = device.name().map(CStr::to_string_lossy).unwrap_or_default().into_owned();
-        // `ibverbs` treats the GUID as host byte order, but the GUID is in network byte order.
+        // The GUID is in network byte order, although `ibverbs` treats it as a number in host byte order.
         let guid = device.guid().map_or(0, |guid| u64::from_be(guid.into()));
         if let Some(open) = Open::new(&name)? {
             found.push(open.describe(name, format!("{guid:016x}"))?);

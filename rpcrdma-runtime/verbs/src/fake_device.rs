@@ -46,7 +46,8 @@ pub(super) struct Settings {
     pub(super) max_message: u32,
     /// The length of the longest inline data, in octets.
     pub(super) max_inline: u32,
-    /// Shorter private data is padded with zeros to this length, as InfiniBand's connection manager does.
+    /// The device pads shorter private data with zeros to this length, as InfiniBand's connection manager
+    /// does.
     pub(super) padded_private_data: usize,
 }
 
@@ -65,7 +66,7 @@ impl Settings {
 pub(super) struct Faults {
     /// Posted work is not executed.
     pub(super) stalled: bool,
-    /// Arming a completion queue first ends `stalled` and executes the posted work.
+    /// Before a completion queue is armed, `stalled` ends and the posted work is executed.
     pub(super) late_completions: bool,
     /// An RDMA Read fills only half of its sink and still succeeds.
     pub(super) short_reads: bool,
@@ -80,7 +81,7 @@ pub(super) struct Faults {
     pub(super) never_established: bool,
     /// The peer is not notified of a disconnect.
     pub(super) ignore_disconnect: bool,
-    /// The number of the call that fails, among the calls that can fail. The first call is 1.
+    /// The number of the call that fails. Only calls that can fail are counted, starting at 1.
     pub(super) failing_call: Option<u32>,
 }
 
@@ -274,7 +275,8 @@ impl FakeDevice {
         device().gone = false;
     }
 
-    /// Changes the address of the network device: all ids that are bound to the device receive an event.
+    /// Simulates an address change of the network device: all ids that are bound to the RDMA device receive
+    /// an event.
     pub(super) fn change_address(self) {
         device().send_event_to_all(event::ADDR_CHANGE);
     }

@@ -79,8 +79,8 @@ pub(super) fn check_destroyed(what: &str, errno: c_int) -> bool {
 /// A buffer with a stable address.
 ///
 /// # Safety
-/// The address of the memory must not change while the value is alive, even if the value moves. Only the
-/// value's own methods may access the memory of a writable value.
+/// The address of the memory must not change while the value is alive, even if the value moves. If the device
+/// may write the memory, only the value's own methods may access it.
 pub(super) unsafe trait Pinned: Send {
     fn span(&mut self) -> (*mut u8, usize);
 }

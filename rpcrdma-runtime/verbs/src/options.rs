@@ -61,9 +61,9 @@ pub struct VerbsOptions {
     /// peer may impose lower limits.
     pub ord: u8,
     /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
-    /// second (default 64 KiB). The average covers at least 10 s. A server closes the connection of a slower
-    /// client. The server also closes a connection if no outstanding work completes for 30 s plus the time
-    /// that the oldest work takes at this rate. With 0, any rate is allowed.
+    /// second (default 64 KiB). The actual rate is averaged over at least 10 s. A server closes the
+    /// connection of a slower client. The server also closes a connection if no outstanding work completes
+    /// for 30 s plus the time that the oldest work takes at the minimum rate. With 0, any rate is allowed.
     pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.
@@ -82,8 +82,9 @@ pub struct VerbsOptions {
     /// check is an empty RDMA Write. The RDMA Write fails when the device stops retransmitting: after
     /// [`VerbsOptions::retries`] retransmissions on InfiniBand and RoCE, or when TCP gives up on iWARP.
     ///
-    /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions:
-    /// usually less than 20 s on RoCE, and by default about 15 minutes on siw (`net.ipv4.tcp_retries2`).
+    /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. The
+    /// retransmissions usually take less than 20 s on RoCE. On siw, they take about 15 minutes by default
+    /// (`net.ipv4.tcp_retries2`).
     pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,

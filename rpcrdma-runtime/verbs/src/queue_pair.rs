@@ -31,8 +31,8 @@ use super::request::{Done, Local, Posted, Registration, Transfer, Work, WorkRequ
 use super::slots::Slots;
 use super::windows::Windows;
 
-/// The size of a slot for sent or fetched data, in octets. Copying up to this much data is faster than
-/// registering it.
+/// The size of a slot for parts of a Send, or for a short RDMA Read or Write, in octets. Copying up to this
+/// much data is faster than registering it.
 const MAX_COPIED: usize = 8192;
 /// Parts of a longer message are also copied if they have at most this many octets and fit the slot.
 const MAX_COPIED_PART: usize = 2048;
@@ -66,7 +66,7 @@ pub(super) struct QueuePair {
     /// Octets of completed requests.
     completed: u64,
     queued: VecDeque<Work>,
-    /// The pending registration of memory for the next work, on another thread. Later work waits, because
+    /// The memory registration for the next work, while it runs on another thread. Later work waits, because
     /// requests are posted in order.
     registering: Option<oneshot::Receiver<io::Result<Registration>>>,
     /// The regions that RDMA Reads fill, in the order in which the RDMA Reads are posted and complete.
@@ -77,7 +77,7 @@ pub(super) struct QueuePair {
     sink_end: u64,
     /// The owner of the cached buffers for RDMA Reads.
     read_buffers: Owner,
-    /// Slots for short data that is sent or fetched.
+    /// Slots for short parts of Sends and for short RDMA Reads and Writes.
     copy_slots: Slots,
     receive_slots: Slots,
     posted_receives: u32,
@@ -204,7 +204,8 @@ impl QueuePair {
         (count > 0).then_some(Load { oldest, next: oldest + count, octets, completed: self.completed })
     }
 
-    /// Requests `count` more Receives. Receives beyond the limit are posted when earlier Receives complete.
+    /// Requests `count` more Receives. Receives beyond `max_receives` are posted when earlier Receives
+    /// complete.
     pub(super) fn request_receives(&mut self, count: u32) -> io::Result<()> {
         let already_posted = count.min(self.unrequested_receives);
         self.unrequested_receives -= already_posted;
@@ -230,8 +231,9 @@ impl QueuePair {
             request.wr_id = RECEIVE | slot as u64;
             (request.sg_list, request.num_sge) = (&raw mut sge, 1);
             let mut rejected = ptr::null_mut();
-            // SAFETY: the queue pair is alive, and the call copies request and element. The slot is taken, so
-            // nothing else uses it until the Receive completes. Its memory outlives the queue pair.
+            // SAFETY: the queue pair is alive, and the call copies the request and its element. The slot is
+            // taken, so nothing else uses it until the Receive completes. The slot's memory outlives the
+            // queue pair.
             check(unsafe { post(self.raw.as_ptr(), &raw mut request, &raw mut rejected) })?;
             self.posted_receives += 1;
         }
@@ -293,7 +295,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Returns true if no registration is in progress. Queues the transfer of a registration that has ended.
+    /// Returns true if no registration is in progress. If a registration has ended, queues its transfer.
     fn is_registered(&mut self, cx: Option<&mut Context<'_>>) -> io::Result<bool> {
         let Some(registering) = &mut self.registering else { return Ok(true) };
         let Some(cx) = cx else { return Ok(false) };
@@ -387,7 +389,7 @@ impl QueuePair {
         if is_complete && len <= MAX_COPIED && !self.device.iwarp {
             return self.fetch(token, &remote, len).map(Some);
         }
-        // Without gaps, the RDMA Reads overwrite all earlier content of the region.
+        // A gap between RDMA Reads would leave earlier content of the buffer in the returned data.
         if part.offset != 0 && part.offset != self.sink_end {
             return Err(io::Error::other("an RDMA Read does not start where the previous one ended"));
         }
@@ -442,8 +444,8 @@ impl QueuePair {
         self.part(transfer, 0).map(Some)
     }
 
-    /// Prepares the request for the part of a transfer at offset `at`. A part fits into one message of the
-    /// port.
+    /// Prepares the request for the part of a transfer at offset `at`, and queues the remainder. A part is no
+    /// longer than the port's maximum message length.
     fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<WorkRequest> {
         let (address, total, key, opcode) = match &transfer.local {
             Local::Source(_, region) => {
@@ -659,7 +661,7 @@ impl Drop for QueuePair {
     fn drop(&mut self) {
         self.windows = None;
         self.read_buffers.clear();
-        // SAFETY: the id has the queue pair that this value created, and this value is its only user.
+        // SAFETY: this value created the queue pair of the id, and nothing else uses the queue pair.
         unsafe { self.domain.id().destroy_queue_pair() };
     }
 }

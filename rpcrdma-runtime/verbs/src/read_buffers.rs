@@ -41,8 +41,8 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// Returns the owner for a new connection. `shared` requires a device that completes an RDMA Read only
-    /// when the buffer is full.
+    /// Returns the owner of a new connection's buffers. `shared` requires a device that completes an RDMA
+    /// Read only when the buffer is full.
     pub(super) fn new(shared: bool) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         if shared { Owner::Shared } else { Owner::Connection(NUMBERS.fetch_add(1, Ordering::Relaxed)) }

@@ -60,7 +60,7 @@ pub(super) enum Local {
     },
 }
 
-/// A transfer whose memory is registered and, for an RDMA Read, its new sink.
+/// A transfer whose memory is registered. For an RDMA Read, the second element is its new sink.
 pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 
 /// A posted work request, with the memory that the request uses.

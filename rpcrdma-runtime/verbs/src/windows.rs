@@ -86,7 +86,7 @@ pub(super) enum State {
     Bound,
     /// The peer has invalidated the window.
     Invalidated,
-    /// A request that invalidates the window is prepared for posting, for the action with this token.
+    /// A request that invalidates the window is prepared for posting. The token identifies the action.
     Fencing(Token),
 }
 

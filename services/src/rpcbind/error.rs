@@ -18,9 +18,9 @@ pub enum RpcbindError {
          another server is registered, or permission is denied"
     )]
     Refused {
-        /// The program's number.
+        /// The program number.
         program: u32,
-        /// The version's number.
+        /// The version number.
         version: u32,
         /// The transport.
         netid: Netid,
@@ -28,9 +28,9 @@ pub enum RpcbindError {
     /// rpcbind refused to remove a registration.
     #[error("rpcbind refused to remove program {program} version {version} for {netid}")]
     Kept {
-        /// The program's number.
+        /// The program number.
         program: u32,
-        /// The version's number.
+        /// The version number.
         version: u32,
         /// The transport.
         netid: Netid,

@@ -1,5 +1,5 @@
-//! Runs commands in the guest through the agent, a script that listens on a port of the guest
-//! (`tests/interop/guest/agent`).
+//! Runs commands in the guest through the agent (`tests/interop/guest/agent`), a script that the guest starts
+//! for each connection to one of its ports.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};

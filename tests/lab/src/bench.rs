@@ -45,10 +45,10 @@ pub struct Options {
     /// The devices to measure
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Device::Siw, Device::Rxe])]
     device: Vec<Device>,
-    /// The number of turns of each implementation; the table shows the median
+    /// The number of rounds for each measurement; the table shows ratios of median rates
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// The length of a turn in milliseconds
+    /// The time for each target in a round, in milliseconds
     #[arg(long, default_value_t = 1000)]
     turn: u32,
     /// Profile with perf and print the processor time per call, with 1 and 16 concurrent calls
@@ -149,8 +149,8 @@ const COMPARISONS: [(&str, [&str; 2]); 2] = [
 
 fn compare(machine: &Machine, options: &Options) -> Result<(), String> {
     let Options { rounds, turn, further, .. } = options;
-    // A round has turns for two targets, seven kinds of calls and two numbers of concurrent calls. The time
-    // is doubled, because written data is verified.
+    // A round has a turn for each combination of target (2), kind of call (7) and number of concurrent calls
+    // (2). The time is doubled, because written data is verified.
     let turns = Duration::from_millis(u64::from(*turn)) * 2 * 7 * 2 * 2;
     for (title, targets) in COMPARISONS {
         let (further, targets) = (further.join(" "), targets.join(" "));
@@ -181,7 +181,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
             for (name, target) in
                 [("Linux only", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
             {
-                // nfs3bench needs two targets. If both are the same, this target has two consecutive turns.
+                // nfs3bench needs two targets: the same target is passed twice, for two consecutive turns.
                 let script =
                     format!("--turn {turn} --in-flight {in_flight} --calls {calls} {target} {target}");
                 let printed = run_script(machine, &profile::script(&script), SLACK)?;

@@ -127,7 +127,8 @@ impl Kernel {
 /// Runs a subcommand and returns the exit status for this process.
 ///
 /// # Errors
-/// Fails if a program or package is missing, or if a step fails.
+/// Fails if a program or package is missing, or if a step fails. [`Task::Check`] returns the exit status 3
+/// instead if something is missing.
 #[allow(clippy::print_stdout, reason = "the output of a command-line program")]
 pub fn run(task: &Task) -> Result<u8, String> {
     let lab = Lab::detect;

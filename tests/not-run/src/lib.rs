@@ -39,7 +39,8 @@ fn line(what: &str, why: &str) -> String {
     format!("{}\t{}", words(what), words(why))
 }
 
-/// libtest names each thread after its test, except when it runs tests on a single thread.
+/// Returns the name of the test binary, and the name of the current test if known. libtest names each thread
+/// after its test, except when it runs tests on a single thread.
 fn current_test() -> String {
     let binary = env::current_exe().ok();
     let binary = binary.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());

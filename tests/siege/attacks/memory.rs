@@ -17,7 +17,8 @@ use crate::peer::{PIECE, RdmaPeer, connect, connect_without_buffers, drip, host,
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
-/// The maximum size in bytes of a transfer that waits for memory only after its host's share is used up.
+/// The maximum size of a small transfer, in bytes. Small transfers wait for memory only if their host has
+/// used up its share.
 const SMALL_TRANSFER: u32 = 16 << 10;
 /// The number of connections in most of these attacks.
 const PEERS: usize = 10;

@@ -51,7 +51,7 @@ pub(super) async fn oversized_private_data(target: Target) -> Infallible {
         let mut request = mpa_request()?;
         let claimed = u64::from(u16::MAX - MAX_PRIVATE_DATA);
         let claimed = u16::try_from(rng(&target, number).below(claimed))? + MAX_PRIVATE_DATA + 1;
-        // The length is the last field of the 20-byte header.
+        // The length of the private data is the last field of the 20-byte header.
         let length = request.get_mut(18..20).map(|length| length.copy_from_slice(&claimed.to_be_bytes()));
         if length.is_none() {
             bail!("the request is too short");

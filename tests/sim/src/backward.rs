@@ -13,8 +13,8 @@ use super::run::{arguments, change_grant, check_reply, min_item, one, poll_once,
 use super::{Args, Echo, Pair, ResultLengths, Settings, call};
 use crate::fabric::{Faults, LostWork, Rng, Side};
 
-/// The counts of runs with calls in both directions. Each array has the forward count, then the backward
-/// count.
+/// The numbers of calls and events in runs with calls in both directions. Each array has the forward count,
+/// then the backward count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bidirectional {
     /// Calls.

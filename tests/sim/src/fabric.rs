@@ -214,7 +214,7 @@ impl Fabric {
         self.with(|net| net.cut(CloseReason::Io("the connection was cut".into())));
     }
 
-    /// Runs `update`, and then wakes the tasks that wait for new completions.
+    /// Runs `update`, and then wakes the waiting tasks for which completions have arrived.
     fn with<T>(&self, update: impl FnOnce(&mut Net) -> T) -> T {
         let mut net = self.lock();
         let result = update(&mut net);

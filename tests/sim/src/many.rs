@@ -6,12 +6,12 @@ use std::thread;
 use super::{Bidirectional, Outcome, Tally, run, run_bidirectional, run_session};
 use crate::fabric::LostWork;
 
-/// The counts of many runs, added up.
+/// The totals over many runs, for each kind of run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Runs with one connection.
+    /// Runs with calls in one direction on one connection.
     pub pairs: Outcome,
-    /// Runs of sessions.
+    /// Runs of a session over several connections.
     pub sessions: Tally,
     /// Runs with calls in both directions.
     pub bidirectional: Bidirectional,

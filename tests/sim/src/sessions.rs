@@ -29,7 +29,7 @@ pub struct Tally {
     pub calls: u64,
     /// Calls with a correct reply.
     pub replies: u64,
-    /// Calls that timed out or failed because the server was unreachable.
+    /// Calls that timed out, and calls that failed because the server was unreachable.
     pub timeouts: u64,
     /// Calls that failed for another reason: a failed registration, a closed connection or too many segments.
     pub failures: u64,

@@ -128,7 +128,7 @@ async fn long_calls_and_replies_succeed() {
     serving.end().await;
 }
 
-/// The smaller of the client's limit and the server's limit applies.
+/// The smaller of the peers' limits on concurrent backward calls applies.
 #[tokio::test]
 async fn calls_beyond_the_smaller_credit_limit_wait() {
     for (server, client) in [(3, 100), (100, 3)] {

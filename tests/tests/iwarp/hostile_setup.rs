@@ -64,7 +64,7 @@ async fn a_request_in_two_parts_has_one_time_limit() {
             let _ = raw.write_all(part).await;
         }
     };
-    // The time limit starts first. A delay in the test therefore cannot prevent the timeout.
+    // The time limit starts before the first part is sent, so a delay in the test cannot prevent the timeout.
     let (outcome, ()) = tokio::join!(biased; incoming.request(), sending);
     assert!(matches!(outcome, Err(IwarpError::Timeout { .. })), "{outcome:?}");
 }
@@ -134,7 +134,7 @@ async fn h09_depths_are_clamped() {
     }
 }
 
-/// At most 128 RDMA Reads are outstanding, even if the options allow more or no depth is negotiated. A peer
+/// At most 128 RDMA Reads are outstanding, even if no depth is negotiated or the options allow more. A peer
 /// announces the depth that it enforces.
 ///
 /// Requirement: R661, R662

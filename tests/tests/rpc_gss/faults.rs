@@ -104,7 +104,8 @@ async fn over_tcp_with(services: Services, duplicates: Option<DuplicateCache>) -
     address
 }
 
-/// A client retransmits a call on a new connection. The call runs once. With a cache, its reply is replayed.
+/// A client retransmits a call on a new connection. The call runs once. With a cache, the first reply is
+/// replayed.
 #[tokio::test]
 async fn a_call_retransmitted_on_another_connection_is_replayed() {
     for service in SERVICES {

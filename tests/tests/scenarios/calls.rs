@@ -127,7 +127,7 @@ impl Scenario {
     }
 }
 
-/// The traffic of each call of a run, in the order of the steps.
+/// The traffic of the calls of a run, in the order of the steps. Excludes steps that stop the server.
 pub(crate) type Seen = Vec<Traffic>;
 
 async fn run<P: Provider>(scenario: &Scenario) -> Seen {

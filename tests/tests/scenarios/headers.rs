@@ -61,7 +61,7 @@ fn bad_starts() -> Vec<(&'static str, Bytes, Gets)> {
         ("H13 27 bytes", header(1, 0, &[0, 0, 0]).slice(..27), Nothing),
         ("H14 version 0", header(0, 0, &[0, 0, 0]), ErrVers),
         ("H14 version 2", header(2, 0, &[0, 0, 0]), ErrVers),
-        ("H14 version 2 of an unknown type", header(2, 77, &[9, 9, 9]), ErrVers),
+        ("H14 version 2 and an unknown type", header(2, 77, &[9, 9, 9]), ErrVers),
         ("H14 version 0xffffffff", header(u32::MAX, 0, &[0, 0, 0]), ErrVers),
         ("R165 RDMA_ERROR of version 2", header(2, 4, &[1, 2, 2]), Nothing),
         ("H15 type 5", long(5, &[0, 0, 0]), ErrChunk),
@@ -124,8 +124,8 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// Returns headers with an entry in each list. Each header is truncated at a different word, or has a wrong
-/// discriminant in one list. The expected response follows each header.
+/// Returns damaged copies of a header with an entry in each list, each with the expected response. Each copy
+/// is truncated at a different word, or has a wrong discriminant in one list.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };

@@ -18,7 +18,7 @@ use crate::raw::{Raw, XID, words};
 
 #[derive(Clone)]
 enum Gets {
-    /// The result. The segments of the Write chunks and of the Reply chunk return with these lengths.
+    /// The result. The reply returns the Write chunks and the Reply chunk with these segment lengths.
     Result(Vec<Vec<u32>>, Option<Vec<u32>>),
     GarbageArguments,
     ErrChunk,
@@ -64,7 +64,7 @@ impl Case {
         self
     }
 
-    /// Splits an entry of the Read list into segments.
+    /// Splits a segment of the Read list at each of the offsets `at`.
     fn cut(mut self, entry: usize, at: RangeInclusive<usize>) -> Self {
         let (position, mut data) = self.reads.remove(entry);
         let mut parts = Vec::new();
@@ -89,7 +89,8 @@ impl Case {
         self
     }
 
-    /// Offers Write chunks of the lengths `offered`. The reply returns them with the lengths `returned`.
+    /// Offers Write chunks with the segment lengths `offered`. The reply returns them with the segment
+    /// lengths `returned`.
     fn writes(mut self, offered: &[&[u32]], returned: &[&[u32]]) -> Self {
         let lengths = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.to_vec()).collect();
         self.writes = lengths(offered);
@@ -99,7 +100,8 @@ impl Case {
         self
     }
 
-    /// Offers a Reply chunk of the lengths `offered`. The reply returns it with the lengths `returned`.
+    /// Offers a Reply chunk with the segment lengths `offered`. The reply returns it with the segment lengths
+    /// `returned`.
     fn reply(mut self, offered: &[u32], returned: &[u32]) -> Self {
         self.reply = Some(offered.to_vec());
         if let Gets::Result(_, reply) = &mut self.gets {
@@ -173,8 +175,8 @@ fn read_chunks() -> Vec<Case> {
     cases
 }
 
-/// Returns calls around the threshold and calls with a Position-Zero chunk. The header has 28 bytes and a
-/// call with empty arguments 68 bytes, so 928 more bytes fill the threshold.
+/// Returns calls about as long as the inline threshold, and calls with a Position-Zero chunk. The header
+/// takes 28 bytes and a call with empty arguments takes 68, so 928 more bytes reach the threshold.
 fn long_calls() -> Vec<Case> {
     vec![
         Case::inline("a call below the threshold", [0, 924, 0], VOID),
@@ -245,12 +247,12 @@ fn limits() -> Vec<Case> {
     let mut segments = [0; SEGMENTS];
     segments[..5].fill(1);
     vec![
-        Case::inline("as many Write chunks as the limit", NONE, [0, 5, 0])
+        Case::inline("the maximum number of Write chunks", NONE, [0, 5, 0])
             .writes(&[&[8][..]; CHUNKS], &chunks),
         Case::inline("one Write chunk too many", NONE, [0, 5, 0])
             .writes(&[&[8][..]; CHUNKS + 1], &[])
             .gets(Gets::ErrChunk),
-        Case::inline("as many segments as the limit", NONE, [0, 5, 0])
+        Case::inline("the maximum number of segments", NONE, [0, 5, 0])
             .writes(&[&[1; SEGMENTS]], &[&segments]),
         Case::inline("one segment too many", NONE, [0, 5, 0])
             .writes(&[&[1; SEGMENTS + 1]], &[])
@@ -262,8 +264,9 @@ fn limits() -> Vec<Case> {
     ]
 }
 
-/// Returns calls with replies around the threshold and with Reply chunks. The header has 28 bytes and a reply
-/// without data 52 bytes, so 944 more bytes fill the threshold, or 924 bytes with a Reply chunk.
+/// Returns calls whose replies are about as long as the inline threshold, and calls with Reply chunks. The
+/// header takes 28 bytes and a reply without data takes 52, so 944 more bytes reach the threshold. With a
+/// Reply chunk of one segment, 924 more bytes reach it.
 fn replies() -> Vec<Case> {
     vec![
         Case::inline("a reply below the threshold", NONE, [940, 0, 0]),

@@ -105,7 +105,7 @@ impl Provider for ToIwarp {
 }
 
 /// Runs a scenario over the in-memory provider and over `P`. Records a failure if a run fails or if the
-/// traffic differs. Remote invalidation and the traffic of scenarios that vary are not compared.
+/// traffic differs. Does not compare remote invalidation, or any traffic of a scenario whose runs may differ.
 async fn compare<P: Provider>(scenario: &Scenario, provider: &str, failed: &mut Vec<String>) {
     let plain = |mut seen: Seen| {
         for call in &mut seen {

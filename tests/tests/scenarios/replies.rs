@@ -42,7 +42,7 @@ struct Reply {
     xid: u32,
     /// The chunks of the call: two Write chunks and a Reply chunk.
     offered: ChunkLists,
-    /// The offered chunks with the lengths of the items, and with an unused Reply chunk.
+    /// The chunks of a valid reply: Write chunks as long as the items, and an unused Reply chunk.
     returned: ChunkLists,
     /// The stream without its items.
     stream: Bytes,

@@ -124,7 +124,7 @@ async fn connections_are_cut_in_every_state() {
         VerbsOptions { connect_timeout: Duration::from_secs(5), receives: 16, ..VerbsOptions::default() };
     let listener = listener(at, options).await;
     let address = listener.local_addr().expect("a local address");
-    // The libraries keep some resources of the first connection open. Wait until its other resources are
+    // The RDMA libraries keep some resources of the first connection open. Wait until its other resources are
     // released.
     drop(pair(at, options).await);
     let mut before = String::new();

@@ -1,4 +1,4 @@
-//! Types from a macro, with parts removed by `cfg`, with several attributes, with keywords as names, and with
+//! Types defined by a macro, and types with parts removed by `cfg`, several attributes, keywords as names, or
 //! bounds.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, XdrString, from_slice, to_bytes};

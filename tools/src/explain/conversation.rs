@@ -79,7 +79,7 @@ pub struct Conversation {
     pub(super) is_certain: bool,
     /// Whether the client and the server, in this order, send markers.
     pub(super) markers: [bool; 2],
-    /// The maximum numbers of outstanding calls of the client and of the server, in this order.
+    /// The peak numbers of outstanding calls of the client and of the server, in this order.
     pub max_outstanding: [usize; 2],
     /// Outstanding calls, by caller and XID.
     open: HashMap<(Peer, u32), usize>,
@@ -102,8 +102,8 @@ const MAX_READS: usize = 1024;
 /// The maximum size of the stored parts of a connection's calls without a reply, in bytes. Further data is
 /// not stored.
 const KEPT_MAX: usize = 4 << 20;
-/// The maximum length of a connection's arguments and results as text, in bytes. The values of later calls
-/// are not shown.
+/// The maximum length of a connection's arguments and results as text, in bytes. The arguments and results of
+/// later calls are not shown.
 const VALUES_MAX: usize = 16 << 20;
 
 pub(super) fn index(peer: Peer) -> usize {
@@ -443,7 +443,7 @@ fn refused(refusal: Refusal) -> String {
     }
 }
 
-/// Stores the data that RDMA moved for a call, within the limit of the connection.
+/// Stores the data that RDMA moved for a call, unless the connection has reached [`KEPT_MAX`].
 fn keep(kept: &mut usize, call: &mut Call, place: Option<(Chunk, u64)>, data: &[u8]) {
     if let Some((chunk, offset)) = place.filter(|_| *kept < KEPT_MAX && call.reply.is_none()) {
         *kept = kept.saturating_add(call.parts.add(chunk, offset, data));

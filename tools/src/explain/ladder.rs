@@ -1,5 +1,5 @@
-//! Converts a conversation to rows: calls with their RDMA operations and replies. Rows are shown as text or
-//! as a drawing.
+//! Converts a conversation to the rows of a ladder diagram: calls with their RDMA operations and replies.
+//! Rows are shown as text or as a drawing.
 
 use std::io::{self, Write};
 

@@ -25,7 +25,7 @@ pub(super) struct PeerMessage {
 
 #[derive(Clone, Debug)]
 pub(super) enum MessageKind {
-    /// The MPA request or reply.
+    /// The MPA request or reply: its header, RDMA Read depths, and private data.
     Frame(FrameHeader, Option<ReadDepths>, Vec<u8>),
     /// A Send, and the handle that it invalidates, if any.
     Send(Bytes, Option<u32>),
@@ -102,7 +102,8 @@ impl Decoder {
         reads && (self.at < self.buffer.len() || partial)
     }
 
-    /// Decodes the next bytes. `from_start` is true if the capture contains the start of the direction.
+    /// Decodes the next bytes, or reports missing bytes. `from_start` is true if the capture contains the
+    /// start of the direction.
     pub(super) fn take(&mut self, piece: Piece<'_>, from_start: bool, mut emit: impl FnMut(PeerMessage)) {
         match piece {
             Piece::Lost { time, octets } => {
@@ -359,8 +360,8 @@ fn begins_frame(octets: &[u8]) -> bool {
     FrameKind::Request.may_begin_with(octets) || FrameKind::Reply.may_begin_with(octets)
 }
 
-/// Returns true if a TCP segment may start with an FPDU. The check is as strict as the header allows, because
-/// bytes before the segment were not captured.
+/// Returns true if a TCP segment may start with an FPDU. The check is strict: if earlier
+/// bytes are missing, a segment may also start in the middle of an FPDU.
 fn may_be_fpdu(octets: &[u8]) -> bool {
     const RESERVED_DDP: u8 = 0x3c;
     const RESERVED_RDMAP: u8 = 0x30;

@@ -60,8 +60,8 @@ impl CalledProcedure {
         (self.program, self.version) == (MountV3::NUMBER, MountV3::VERSION)
     }
 
-    /// Returns the status of results from their first word. Results of NFSv3 procedures except NULL, and of
-    /// MOUNT's MNT, begin with a status.
+    /// Returns the status in the first word of results. The results of MOUNT's MNT and of NFSv3 procedures
+    /// except NULL begin with a status; other results count as successful.
     #[must_use]
     pub fn status(&self, results: &[u8]) -> Status {
         const MNT: u32 = 1;
@@ -82,7 +82,7 @@ impl CalledProcedure {
     }
 }
 
-/// Converts the name of a variant to the name in the document, such as `Nfs3errBadCookie` to
+/// Converts the Rust name of a variant to its name in the XDR document, such as `Nfs3errBadCookie` to
 /// `NFS3ERR_BAD_COOKIE`.
 fn document_name(name: &str) -> String {
     let mut text = String::new();

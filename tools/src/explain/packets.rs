@@ -73,7 +73,7 @@ pub(super) fn read(
 
 #[derive(Default)]
 struct Links {
-    /// For a pcap file: the link type, and the unit of a timestamp's fraction of a second, in nanoseconds.
+    /// For a pcap file: the link type, and the resolution of timestamps in nanoseconds (1 or 1000).
     only: Option<(i32, u64)>,
     many: Vec<Link>,
 }

@@ -66,7 +66,8 @@ fn x(time: u64, span: u64) -> u64 {
     LEFT.saturating_add(u64::try_from(inside / u128::from(span)).unwrap_or(0))
 }
 
-/// Returns the smallest step of 1, 2 or 5 times a power of ten with at most [`TICKS`] ticks in a time span.
+/// Returns the smallest step that yields at most [`TICKS`] ticks in a time span. A step is 1, 2 or 5 times a
+/// power of ten.
 fn step(span: u64) -> u64 {
     let mut power = 1u64;
     loop {

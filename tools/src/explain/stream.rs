@@ -85,7 +85,7 @@ impl Direction {
         }
     }
 
-    /// Passes on the stored bytes at the end of the capture.
+    /// At the end of the capture, reports missing bytes and passes on the stored bytes.
     pub(super) fn finish(&mut self, time: u64, mut emit: impl FnMut(Piece<'_>)) {
         while !self.early.is_empty() {
             self.skip(time, &mut emit);
@@ -127,7 +127,8 @@ impl Direction {
         }
     }
 
-    /// Skips the missing bytes before the first stored segment.
+    /// Reports the missing bytes before the first stored segment, and passes on the bytes that are then in
+    /// order.
     fn skip(&mut self, time: u64, emit: &mut impl FnMut(Piece<'_>)) {
         let (Some((due, at)), Some((first, _))) = (&mut self.due, self.early.first_key_value()) else {
             self.early.clear();

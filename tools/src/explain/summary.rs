@@ -81,7 +81,7 @@ impl ConnectionSummary {
         summary
     }
 
-    /// Returns the line above the table.
+    /// Returns the heading: the line above the table of procedures.
     #[must_use]
     pub fn heading(&self) -> String {
         let calls: u64 = self.procedures.values().map(|line| line.calls).sum();
@@ -105,7 +105,8 @@ impl ConnectionSummary {
 }
 
 impl Line {
-    /// Returns the mean and the maximum time from call to reply, in milliseconds, or dashes without replies.
+    /// Returns the mean and the maximum time from call to reply, in milliseconds, or dashes if no call has a
+    /// reply.
     #[must_use]
     pub fn times(&self) -> (String, String) {
         match self.latency.0.checked_div(self.answered) {

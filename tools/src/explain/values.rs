@@ -143,8 +143,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Stores bytes of a chunk at an offset if they follow the stored bytes, up to a limit. Returns the
-    /// number of bytes stored.
+    /// Stores bytes of a chunk, up to a limit, if `offset` is the end of the stored bytes. Returns the number
+    /// of bytes added.
     pub(super) fn add(&mut self, chunk: Chunk, offset: u64, bytes: &[u8]) -> usize {
         let max = match chunk {
             Chunk::Read(0) | Chunk::Reply => MESSAGE_KEPT,

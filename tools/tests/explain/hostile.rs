@@ -101,8 +101,8 @@ async fn a_flood_of_connections_is_omitted() {
     assert!(shown.contains(" TCP connections were omitted"), "{shown}");
 }
 
-/// Once every connection in the table carries iWARP, later connections have no room, and their packets are
-/// counted.
+/// Once the maximum number of connections with iWARP is reached, later connections are omitted, and their
+/// packets are counted.
 #[test]
 fn packets_of_connections_beyond_the_limit_are_counted() {
     const LIMIT: u32 = 16_384;
@@ -121,7 +121,7 @@ pub(super) fn frame() -> Vec<u8> {
     [&b"MPA ID Req Frame"[..], &[0, 1, 0, 0]].concat()
 }
 
-/// Returns an FPDU with a CRC field of 0, as peers send without CRCs.
+/// Returns an FPDU with a CRC field of 0, as in connections without CRCs.
 pub(super) fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(header.len() + payload.len()).unwrap();
     let mut fpdu = [&len.to_be_bytes(), header, payload].concat();

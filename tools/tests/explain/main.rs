@@ -51,7 +51,7 @@ async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
 async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::IwarpOptions) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();
-    // The minimum threshold, so that even short messages need chunks.
+    // The minimum inline threshold, so that even short messages need chunks.
     let private_data = PrivateData::new(true, 1024, 1024);
     let capture = Capture::File(CaptureFile::create(path).unwrap());
     let options = ClientOptions {

@@ -24,8 +24,9 @@ pub(crate) fn is_available() -> bool {
     there
 }
 
-/// Checks that Wireshark reports no problems in a capture. Wireshark must decode at least the given number of
-/// packets of each protocol, and find the same messages and chunks as `explain`, in the same order.
+/// Checks that Wireshark reports no problems in a capture, and finds the same messages and chunks as
+/// `explain`, in the same order. Wireshark must also decode at least the given number of packets of each
+/// protocol.
 pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     let suspicious = tshark(capture, &["-Y", "tcp.analysis.flags"]);
     assert!(suspicious.is_empty(), "{}", String::from_utf8_lossy(&suspicious));

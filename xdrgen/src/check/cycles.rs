@@ -55,8 +55,8 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
 }
 
 /// Reports each cycle once: only cycles of typedefs if `of_aliases` is true, otherwise only other cycles. The
-/// position of the finding is the field that refers to the next type of the cycle, in the type that is
-/// defined first.
+/// finding is reported in the type of the cycle that is defined first, at the field that refers to the next
+/// type.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut reported = HashSet::default();
     for (id, ty) in hir.typed() {

@@ -31,7 +31,7 @@ pub(super) struct Reporting {
 /// Output formats of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// The line of the document, with the span underlined.
+    /// The message, the line of the document with the span underlined, and the help.
     Human,
     /// `file:line:column: error[X212]: message; help`, one line each.
     Short,
@@ -120,8 +120,8 @@ impl Reporting {
     }
 }
 
-/// Returns the findings to show, in the given order. If there are more findings than the limit allows, errors
-/// take precedence over warnings.
+/// Returns the findings to show, in the given order. If there are more than [`SHOWN`] findings, errors take
+/// precedence over warnings.
 fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     let mut errors = Count::of(found).errors.min(SHOWN);
     let mut warnings = found.len().min(SHOWN) - errors;

@@ -9,9 +9,9 @@ use crate::names::Names;
 use crate::parse::Dialect;
 use crate::relative;
 
-/// Returns the command with its arguments. The command runs in the crate's directory if a crate is emitted,
-/// otherwise in the original working directory. Paths are relative to the directory of the command. An
-/// absolute path is unchanged if it shares at most the root with this directory, or if it is the
+/// Returns the command with its arguments. The command must be run in the crate's directory if a crate is
+/// emitted, otherwise in the original working directory. Paths are relative to that working directory. An
+/// absolute path is unchanged if it shares at most the root with that directory, or if it is the
 /// `--runtime-path`.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;

@@ -139,7 +139,8 @@ struct Judge<'m> {
     unread: Unread,
     /// True if the base and the new version are documents of one run.
     together: bool,
-    /// The flags of the base's constants, and of enums that no message contains.
+    /// The flags among the base's constants (key `None`), and among the members of enums that no message
+    /// contains.
     flags: HashMap<Option<TypeId>, Flags<'m>>,
     /// The flags among the constants of the new protocol, if computed.
     kept: Option<Flags<'m>>,
@@ -352,9 +353,9 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. The name
-    /// may be removed, except for a flag under the rules of RFC 8178, but its number must not change. A
-    /// new flag must use free bits of its word.
+    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. Its number
+    /// must not change. Its name may be removed, unless it is a flag and RFC 8178 applies. A new flag must
+    /// use free bits of its word (see `flag_word`).
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);
         let base = self.base;
@@ -413,8 +414,8 @@ fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// Returns the bits of a new named number, if it is a flag. The members of an enum may also have
-/// consecutive numbers, so a member with several bits is a flag only if its name has the word `FLAG` or
+/// Returns the bits of a new named number, if it is a flag. Enum members may also be numbered
+/// consecutively. A member with several bits is therefore a flag only if its name contains `FLAG` or
 /// `FLAGS`.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
@@ -425,7 +426,8 @@ fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
 }
 
-/// Returns the word of a flag: the enum, or the constant's name up to the word `FLAG` or `FLAGS`, if any.
+/// Returns the word that contains a flag: the enum's name, or a constant's name up to and including `FLAG`
+/// or `FLAGS`. Returns `None` for other constants.
 fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
     if !owner.is_empty() {
         return Some(owner);

@@ -73,7 +73,7 @@ kinds! {
         text(format!("`{of}` has a new arm for the existing value {value}"))
         .label("the new arm")
         .and(*base, "the union in the base")
-        .help("use a new value: the base has no arm for this value, so an old peer rejects the message as malformed");
+        .help("use a new value: the base has no arm for the existing value, so an old peer rejects the message as malformed");
     /// a default arm was added or removed
     X510 Error DefaultRemoved { of: String, base: Span } => both(format!("the default arm of `{of}` was removed"), *base);
     /// A new default arm.

@@ -25,9 +25,9 @@ kinds! {
     X003 Error UnmarkedLine => text("missing `///` before a line inside a body")
         .label("prose, since the lines around it are marked with `///`")
         .help("write `///` before the line, or move the line out of the body");
-    /// A definition beyond the limit on parsing a line again for each of its definitions.
+    /// A definition that shares a line with another, if more than `mib` MiB would be parsed again.
     X003 Error SharedLine { mib: usize } =>
-        text(format!("definitions that share lines exceed {mib} MiB of repeated parsing"))
+        text(format!("too many definitions share lines: repeated parsing is limited to {mib} MiB"))
         .label("this definition and the rest of its line are omitted")
         .help("begin each definition on its own line, or mark the lines of XDR with `///`");
     /// an included file cannot be read
@@ -57,7 +57,7 @@ fn reason(why: &Refused) -> String {
         Refused::NoFile(path) => format!("`{}` is not a regular file", shown(path)),
         Refused::TooMany { max } => format!("a run includes at most {max} files"),
         Refused::TooLong { path, mib } => format!("`{}` is longer than {mib} MiB", shown(path)),
-        Refused::TooMuch { mib } => format!("a run includes at most {mib} MiB"),
+        Refused::TooMuch { mib } => format!("the included files of a run have at most {mib} MiB in total"),
         Refused::NotUtf8(path) => format!("`{}` is not UTF-8", shown(path)),
     }
 }

@@ -47,7 +47,7 @@ pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
 }
 
 /// Renders the line after the findings. `kind` is `"summary"`, followed by the numbers of `errors`,
-/// `warnings` and `hidden` findings. Hidden findings exceed the limit of the output.
+/// `warnings` and `hidden` findings. Findings beyond the maximum number shown are hidden.
 #[must_use]
 pub fn json_summary(count: Count, hidden: usize) -> String {
     line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })

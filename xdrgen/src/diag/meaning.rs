@@ -36,7 +36,7 @@ kinds! {
             give it another name";
         Text { message, ..text }.help(help)
     };
-    /// A use of a name with different numbers in programs.
+    /// A name of several versions or procedures with different numbers, used as a constant.
     X201 Error TwoNumbers { name: String, first: Span, second: Span } =>
         text(format!("`{name}` has two different numbers"))
         .label("used here")
@@ -68,7 +68,7 @@ kinds! {
         .help("in Rust, the later name is a constant that equals the earlier name");
     /// a member's name is taken
     X208 Warning MemberAgain { name: String, first: Span } => again(text(format!("`{name}` is defined twice")), *first)
-        .label("defined again; as a constant, the name refers to the first definition")
+        .label("defined again; where a constant is required, the name refers to the first definition")
         .help("constants and the members of all enums share one name space (RFC 4506 section 6.4)");
     /// A member with the name of a type.
     X208 Warning MemberAndType { name: String, first: Span } =>
@@ -93,7 +93,7 @@ kinds! {
     /// a definition is repeated
     X218 Warning Repeated { name: String, first: Span } =>
         again(text(format!("`{name}` has two equal definitions")), *first)
-        .help("remove one of the definitions, or rename an unedited copy");
+        .help("remove one of the definitions; if it is an unedited copy, rename it");
     /// a bound is out of range
     X220 Error Bound { number: i128, constant: Option<Span> } => {
         let what = if *number < 0 { "is negative" } else { "is above 4294967295" };
@@ -209,7 +209,7 @@ fn unresolved(of: &Unresolved) -> Text {
     }
 }
 
-/// Adds that the name is defined under a condition that is false.
+/// Adds that the name is defined in an inactive branch of a preprocessor condition.
 fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
     let wanted = condition.strip_prefix("#ifdef").map(str::trim).filter(|_| !is_else);
     let branch = if *is_else { "a later branch of " } else { "" };

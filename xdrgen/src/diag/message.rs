@@ -37,12 +37,12 @@ kinds! {
     /// A bound that leaves no bytes for an item.
     X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` would always be empty"))
         .label("too small")
-        .help("the bound must cover the largest item: a number of bytes, or a field of the arguments");
-    /// A bound that exceeds the maximum length.
+        .help("write the size of the largest item: a number of bytes, or a field of the arguments");
+    /// A bound that exceeds the maximum length of an XDR stream.
     X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("a reply of `{procedure}` cannot have {bytes} bytes"))
         .label("too large")
         .help("counts and positions in an XDR stream have 32 bits: the largest bound is 4294967295");
-    /// Results with types that allow more bytes than the longest chunk.
+    /// Results that can be longer than the longest possible chunk.
     X321 Error LongResult { procedures: Excerpt<String>, bytes: u64 } => {
         let first = procedures.first.first().map_or("", String::as_str);
         let names = procedures.shown(|name| format!("`{name}`"));

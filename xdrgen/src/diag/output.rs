@@ -10,12 +10,12 @@ kinds! {
         text(format!("`{name}` and `{other}` would have the same name in Rust"))
         .label(format!("named `{ident}` in Rust"))
         .help("the later name gets an underscore; a unique name in the document avoids the underscore");
-    /// The modules of two documents, or of two namespaces.
+    /// Two documents, or two namespaces, whose modules would have the same name.
     X400 Warning SameModule { name: String, other: String, ident: String, is_file: bool } => {
         let what = if *is_file { "file name" } else { "namespace name" };
         text(format!("`{name}` and `{other}` would have the same module name in Rust"))
             .label(format!("named `{ident}` in Rust"))
-            .help(format!("another {what} avoids the underscore"))
+            .help(format!("the later module gets an underscore; a unique {what} avoids the underscore"))
     };
     /// not a valid Rust path
     X401 Error NoPath { path: String } => text(format!("`{path}` is not a valid Rust path"))

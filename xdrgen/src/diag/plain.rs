@@ -68,7 +68,8 @@ fn finding(found: &Diagnostic, sources: &Sources) -> String {
     text
 }
 
-/// Maximum number of bytes shown before a span, and after it, in a long line.
+/// Maximum number of bytes shown before a span and after a span in a long line. Also the maximum length of a
+/// marked span.
 pub(super) const SIDE: usize = 500;
 
 /// The line of a document that contains a label, or the part near the label if the line is very long.

@@ -277,8 +277,8 @@ impl Code {
         }
     }
 
-    /// Writes a part on one line if it fits with `tail` bytes after it. Otherwise, each link of the chain
-    /// gets its own line.
+    /// Writes a part on one line if it fits with `tail` bytes after it. Otherwise, each link of the part's
+    /// chain of calls gets its own line.
     fn expression(&mut self, part: &[Piece<'_>], tail: usize) {
         if self.column() + width(part) + tail <= WIDTH {
             return self.flat(part);
@@ -350,7 +350,7 @@ impl Code {
 /// A piece of a line that is too long.
 enum Piece<'t> {
     Text(&'t str),
-    /// The parts between brackets. If the flag is set and each part has its own line, a comma follows the
+    /// The parts between brackets. If the `bool` is true and each part has its own line, a comma follows the
     /// last part.
     List(Vec<Vec<Piece<'t>>>, bool),
     /// The space after an attribute.

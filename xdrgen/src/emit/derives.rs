@@ -106,15 +106,15 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes an attribute that makes arbitrary skip an arm that no discriminant selects.
+    /// Writes an attribute with which `arbitrary` skips an arm that no discriminant selects.
     pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
         if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
             self.attribute(Known::Arbitrary, Placement::Alone, code, |code| _ = code.push("skip"));
         }
     }
 
-    /// Writes the attributes of the discriminant that an arm stores. With these attributes, arbitrary
-    /// generates and serde accepts only discriminants that select this arm.
+    /// Writes the attributes of the discriminant that an arm stores. With these attributes, `arbitrary`
+    /// generates only discriminants that select this arm, and serde accepts no others.
     pub(super) fn kept_hints(&self, name: &str, union: &Union, index: usize, code: &mut Code) {
         if self.knows(Known::Arbitrary)
             && let Some((function, labels)) = union.arms.get(index).and_then(|arm| self.choice(union, arm))
@@ -131,8 +131,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the discriminants that select an arm, as a function of the runtime's `arbitrary_with` and its
-    /// labels: `one_of` these labels, or `none_of` them. Returns `None` if no discriminant selects the arm.
+    /// Returns the discriminants that select an arm: the name of a function in the runtime's `arbitrary_with`
+    /// and labels. `one_of` generates only these labels, `none_of` only other values. Returns `None` if no
+    /// discriminant selects the arm.
     fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
         if !arm.labels.is_empty() {
             return Some(("one_of", arm.labels.clone()));

@@ -9,7 +9,7 @@ use crate::source::SourceId;
 pub(crate) struct Document {
     pub(crate) source: SourceId,
     pub(crate) ident: String,
-    /// The name of the document or namespace, as shown in files.
+    /// The name of the document or namespace, as shown in the comments of emitted files.
     pub(crate) name: String,
     pub(crate) items: Vec<Item>,
 }

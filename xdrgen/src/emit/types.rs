@@ -234,7 +234,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the Rust code that refers to a type in the module of the types.
+    /// Returns the Rust code for a type, as used in the module of the types.
     pub(super) fn flat(&self, ty: &Type, code: &mut Code) -> String {
         let begin = code.len();
         self.ty(ty, Place::Types, code);
@@ -285,8 +285,8 @@ fn member_docs(member: &Member, code: &mut Code) {
     alias(&member.name, &member.ident, code);
 }
 
-/// Writes the document's name as a search alias in the documentation, if Rust's name differs and the
-/// document's name begins with a letter.
+/// Writes the XDR name of an item as a search alias in the documentation, if the name begins with a letter
+/// and differs from the Rust name.
 pub(super) fn alias(name: &str, ident: &str, code: &mut Code) {
     let name = last(name);
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());

@@ -7,7 +7,7 @@ use crate::diag::{Diagnostic, DocumentKind};
 use crate::keywords::definition_keyword;
 use crate::source::{SourceId, Span, narrow};
 
-/// Unmarked lines that are read as XDR, and findings about them.
+/// Unmarked lines that are read as XDR, and findings about unmarked XDR lines.
 #[derive(Default)]
 pub(super) struct Gaps {
     /// Indices of the document's lines, in ascending order.

@@ -7,9 +7,9 @@ use crate::source::{SourceId, Span, narrow};
 /// A run of extracted bytes that are contiguous in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// The offset of the first byte in the extracted text.
+    /// The offset of the run's first byte in the extracted text.
     text: u32,
-    /// The offset of the first byte in the document.
+    /// The offset of the run's first byte in the document.
     document: u32,
     /// The length in bytes. Text that was inserted after the run, and is not in the document, maps to the
     /// run's end.
@@ -30,7 +30,7 @@ impl Map {
     }
 
     /// Returns the document offset of a byte of the extracted text. The end of the text maps to the
-    /// offset after the last byte from the document.
+    /// document offset after the last extracted byte.
     #[must_use]
     pub fn document(&self, offset: u32) -> u32 {
         self.run(offset).map_or_else(
@@ -87,8 +87,8 @@ pub(crate) struct Places<'m> {
 }
 
 impl Places<'_> {
-    /// Returns the start and the end of a nonempty range in the document, like [`Map::span`]. Ranges must be
-    /// requested in order.
+    /// Returns the document offsets of the start and the end of a nonempty range of the extracted text, like
+    /// [`Map::span`]. Ranges must be requested in order.
     pub(crate) fn of(&mut self, text: Range<u32>) -> (u32, u32) {
         let run = self.advance(text.start);
         let containing = run.filter(|run| text.end <= run.text + run.length);

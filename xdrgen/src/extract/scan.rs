@@ -226,8 +226,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns true and counts `length` bytes if the limit permits parsing them again. Otherwise, reports the
-    /// definition at the start of `text`, whose offset in the document is `start`.
+    /// Returns true and counts `length` bytes if [`MAX_AGAIN`] permits parsing them again. Otherwise, reports
+    /// the definition at the start of `text`, whose offset in the document is `start`.
     fn may_parse_again(&mut self, length: usize, text: &str, start: usize) -> bool {
         if let Some(left) = self.again.checked_sub(length) {
             self.again = left;
@@ -265,8 +265,8 @@ impl<'a> Scan<'a> {
         Some(self.lines.partition_point(|line| line.range.start < end))
     }
 
-    /// Returns the line at which a definition that begins at `line` must have ended: a heading or the
-    /// next definition, since definitions do not nest. A line is therefore parsed again only if another
+    /// Returns the first line after `line` that cannot belong to a definition at `line`: a heading, or the
+    /// start of another definition. Definitions do not nest, so a line is parsed again only if another
     /// definition begins on the last line of a definition.
     fn limit(&self, line: usize) -> usize {
         let is_limit = |next: &usize| {

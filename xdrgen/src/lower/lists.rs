@@ -67,8 +67,8 @@ fn list_field(id: TypeId, declaration: &str) -> Field {
     }
 }
 
-/// Wraps each argument or result that is a list in a struct, since the attribute `#[xdr(list)]` needs a
-/// field.
+/// If an argument or a result is a list, wraps the list in a struct, since the attribute `#[xdr(list)]` needs
+/// a field.
 fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn Fn(&Type) -> Option<TypeId>) {
     let mut added: Vec<(usize, TypeDef)> = Vec::new();
     let known = module.types.len();

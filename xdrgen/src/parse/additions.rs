@@ -37,7 +37,7 @@ pub(crate) fn find(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns the block whose first comment contains the phrase directly before `at`, if any.
+/// Returns the block whose first comment contains [`PHRASE`] directly before `at`, if any.
 fn block(text: &str, at: usize) -> Option<Block> {
     let rest = text.get(at..)?;
     let end = rest

@@ -66,7 +66,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 let names = recover::names(context, input.at, resume).into_iter();
                 let names: Vec<String> = names.map(|name| join(namespaces.path(), &name)).collect();
                 let name = names.first().map_or("", String::as_str);
-                // Text that does not begin like a definition may have been a program.
+                // Text that does not begin like a definition may be a program with a misspelled keyword.
                 let is_program = matches!(input.word(0), "program") || !DEFINITIONS.contains(&input.word(0));
                 let found = found.with_omitted(name, is_program);
                 let begins = matches!(

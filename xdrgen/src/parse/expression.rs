@@ -5,7 +5,7 @@ use super::token::number;
 /// Maximum nesting of parentheses and signs.
 const MAX_DEPTH: usize = 64;
 
-/// The values of the names in an expression.
+/// Looks up the names in an expression.
 pub(crate) trait Names {
     /// Returns the value of a name; `None` if the name has no value.
     fn value(&self, name: &str) -> Option<i128>;

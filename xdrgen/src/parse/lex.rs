@@ -32,7 +32,7 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: 
     lex_with(text, map, conditions, Macros::new(pasted, changing)).0
 }
 
-/// Splits a text into tokens. Also returns the macros for types whose meaning changes within the text.
+/// Splits a text into tokens. Also returns the macros that stand for types and change within the text.
 fn lex_with<'a>(
     text: &'a str,
     map: &Map,

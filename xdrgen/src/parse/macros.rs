@@ -1,5 +1,6 @@
-//! Macros with parameters, macros whose body is neither a value nor a type (`#define HDR int h;`), macros
-//! that replace keywords (`#define long hyper`), and macros for types whose meaning changes within a text.
+//! Expands macros of four kinds: macros with parameters, macros whose body is neither a value nor a type
+//! (`#define HDR int h;`), macros that replace keywords (`#define long hyper`), and macros that stand for
+//! types and change within a text.
 //!
 //! A use is replaced by the tokens of the macro's body. These tokens have the position of the use, so that
 //! findings point to the use. The expansions in a document process at most [`MAX_WORK`] tokens, and macros
@@ -33,9 +34,9 @@ const MAX_PARAMETERS: usize = 127;
 /// The macros that are defined at the lexer's current position.
 pub(super) struct Macros<'a> {
     known: HashMap<&'a str, Macro<'a>>,
-    /// The bodies of further macros, which may stand for types.
+    /// The bodies that may be types, by macro name.
     types: HashMap<&'a str, Vec<&'a str>>,
-    /// The macros for types that an `#undef` or another `#define` ends.
+    /// The macros that stand for types and are ended by an `#undef` or another `#define`.
     pub(super) changing: HashSet<&'a str>,
     pasted: &'a Pasted,
     work: usize,
@@ -63,8 +64,8 @@ impl<'a> Macros<'a> {
         Macros { known: HashMap::default(), types: HashMap::default(), changing, pasted, work: 0 }
     }
 
-    /// Defines a macro with a valid parameter list, or a macro without a list if the body is neither a value
-    /// nor a type, or if the name is a keyword. `after` is the text after the macro's name.
+    /// Defines a macro with a valid parameter list. A macro without a list is defined only if its body is
+    /// neither a value nor a type, or if its name is a keyword. `after` is the text after the macro's name.
     pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: usize) {
         self.known.remove(name);
         let (parameters, body) = match after.strip_prefix('(') {
@@ -87,8 +88,8 @@ impl<'a> Macros<'a> {
         }
     }
 
-    /// Records a `#define` whose body may be a type. Defines the macro and returns true if its meaning
-    /// changes within the text. Without an `#undef`, a second body changes the meaning only if one of the
+    /// Records a `#define` whose body may be a type. If the macro's meaning changes within the text, defines
+    /// the macro and returns true. Without an `#undef`, a second body changes the meaning only if one of the
     /// bodies begins with a keyword. Otherwise, both bodies may be constants, whose conflict is reported.
     pub(super) fn define_type(&mut self, name: &'a str, after: &'a str, place: usize) -> bool {
         let body: Vec<&str> = Body(after).take(MAX_WORK).collect();
@@ -137,7 +138,7 @@ impl<'a> Macros<'a> {
                 _ => {}
             }
             written.push(token);
-            // The limit includes arguments that the body discards.
+            // Arguments that the body discards also count toward `MAX_WORK`.
             self.work += 1;
             if self.work > MAX_WORK {
                 return Some(Expanded { tokens: Err(self.stop()), length: 0, place });

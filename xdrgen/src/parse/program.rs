@@ -23,7 +23,7 @@ pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
     Ok((rest, ProgramDef { name, versions, number }))
 }
 
-/// Makes the error of a required first item final, so that the error is reported.
+/// Converts the error of a required first item to a [`nom::Err::Failure`], so that the error is reported.
 fn finalize<E>(error: nom::Err<E>) -> nom::Err<E> {
     match error {
         nom::Err::Error(error) => nom::Err::Failure(error),

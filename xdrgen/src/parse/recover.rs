@@ -30,8 +30,9 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
 }
 
 /// Returns where parsing continues after a definition that begins at `start` and contains `error`: after the
-/// closing `;`, at a line that begins another definition and is not indented further than `start`, or at the
-/// end of the text. The result is after `start` unless the text ends there, so the parser always advances.
+/// closing `;`, at the next definition, or at the end of the text. The next definition must begin on a new
+/// line, and must not be indented further than `start`. The result is after `start` unless the text ends
+/// there, so the parser always advances.
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;
     let unopened = is_missing_brace(context, error) || continues_after_brace(context, error);
@@ -170,8 +171,8 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     let first = || {
         let breaks =
             |at: &usize| context.token(*at).is_some_and(|token| matches!(token.text, "{" | "}" | ";" | ":"));
-        // Only the two words before the error are considered: after a longer correct part, the first word
-        // is a name.
+        // The first word is considered only if it is at most two words before the error. After a longer
+        // correct part, the first word is a type's name, not a misspelled keyword.
         let near = start.max(error.at.saturating_sub(3));
         let first = (near..error.at).rev().find(breaks).map_or(start, |at| at + 1);
         if first + 2 < error.at {

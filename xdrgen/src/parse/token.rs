@@ -39,7 +39,8 @@ pub(crate) struct Token<'a> {
     pub(crate) place: (u32, u32),
     /// True if only spaces and comments precede the token on its line.
     pub(crate) first: bool,
-    /// True if the token is from the expansion of a macro. `place` and `start` are then those of the use.
+    /// True if the token is from the expansion of a macro. `place`, `start` and `column` are then the
+    /// positions of the macro's use.
     pub(crate) expanded: bool,
     /// The number of bytes before the token on its line.
     pub(crate) column: u32,
@@ -69,7 +70,8 @@ pub(crate) struct Comment<'a> {
 pub(crate) enum OtherLine<'a> {
     /// `%text` without the `%`, or a preprocessor line.
     PassThrough(&'a str),
-    /// `#define NAME value`: the name, its replacement text, and the number, if the text is not a name.
+    /// `#define NAME value`: the name, its replacement text, and the number that the text denotes, unless
+    /// the text is a name.
     Define(Piece<'a>, Piece<'a>, Option<i128>),
 }
 
@@ -202,8 +204,8 @@ pub(super) fn line_length(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
 }
 
-/// Returns the number of bytes up to the end of a line, including the lines that continue this line after a
-/// backslash.
+/// Returns the number of bytes up to the end of a line. If the line ends with a backslash, its continuation
+/// lines are included.
 pub(super) fn joined_length(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {

@@ -25,9 +25,11 @@ pub(crate) struct Context<'a> {
     pub(crate) text: &'a str,
     pub(crate) map: &'a Map,
     pub(crate) lexed: &'a Lexed<'a>,
-    /// True if prose may follow a definition. A missing last `;` then does not break the definition.
+    /// True if prose may follow a definition. The definition is then kept even if its last `;`
+    /// is missing.
     pub(crate) prose: bool,
-    /// True if the document is published and cannot be corrected: obvious mistakes are read as intended.
+    /// True if the document is published and cannot be corrected. Obvious mistakes are then accepted, such as
+    /// several declarations in one arm.
     pub(crate) published: bool,
     pub(crate) dialect: Dialect,
     /// Findings that do not abort parsing of the definition.
@@ -98,7 +100,7 @@ impl<'a> Context<'a> {
         self.found.borrow_mut().push(found);
     }
 
-    /// Returns the text of a token; empty at the end.
+    /// Returns the text of a token, or an empty string after the last token.
     pub(crate) fn word(&self, at: usize) -> &'a str {
         self.token(at).map_or("", |token| token.text)
     }
@@ -137,7 +139,8 @@ impl<'a> Tokens<'a> {
         self.context.token(self.at + ahead).filter(|_| self.at + ahead < self.end)
     }
 
-    /// Returns the text of the token that is `ahead` tokens after the next token; empty at the end.
+    /// Returns the text of the token that is `ahead` tokens after the next token, or an empty string after
+    /// the last token.
     pub(crate) fn word(&self, ahead: usize) -> &'a str {
         self.peek(ahead).map_or("", |token| token.text)
     }

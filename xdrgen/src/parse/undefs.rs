@@ -69,7 +69,8 @@ impl<'a> Undefs<'a> {
         lexed.c_lines.retain(|_| at.next().is_none_or(|at| !removed.contains(&at)));
     }
 
-    /// Returns the definition of a name at a position, if that definition ended later.
+    /// Returns the definition of a name that is in effect at a position, if a later `#undef` ends the
+    /// definition.
     fn ended(&self, name: &str, at: usize, place: fn(&Ended) -> &Range<usize>) -> Option<&Ended> {
         let ended = self.ended.get(name)?;
         let first = ended.partition_point(|ended| place(ended).end <= at);

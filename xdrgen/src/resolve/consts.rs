@@ -14,7 +14,8 @@ pub(crate) struct Consts {
     reported: HashSet<String>,
     /// The evaluated constants by name; `None` if invalid.
     known: HashMap<String, Option<i128>>,
-    /// For each member of an enum, the last member with an explicit value, up to and including the member.
+    /// For each member of an enum, the index of the member with the nearest explicit value: the member itself
+    /// or a preceding member.
     explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
 }
 
@@ -43,8 +44,8 @@ pub(crate) fn span(value: &Value) -> Span {
 }
 
 impl Consts {
-    /// Returns the number of a value. An invalid value is reported and yields `None`. Follows the chain of
-    /// names to a number, then adds the offset of each name.
+    /// Evaluates a value to a number. An invalid value is reported and yields `None`. Follows the chain of
+    /// names to a number, then adds the offset of each enum member in the chain.
     pub(crate) fn eval(
         &mut self,
         value: &Value,

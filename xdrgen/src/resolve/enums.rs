@@ -19,8 +19,8 @@ struct Members<'a> {
     /// The index of the first member with each value.
     first_of: HashMap<i32, u32>,
     members: Vec<Member>,
-    /// The severity of the last reported value. A value that depends on this value is reported only if its
-    /// severity is higher.
+    /// The severity of the last finding about a value, until the next explicit value. A value that depends on
+    /// the reported value is reported only with a higher severity.
     reported: Option<Severity>,
 }
 

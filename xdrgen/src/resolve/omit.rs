@@ -33,7 +33,7 @@ struct Omission<'a> {
 }
 
 /// Omits definitions with tolerated errors, then their dependents. A program keeps its valid procedures. Adds
-/// findings about undefined names, and returns true if the remaining definitions are complete.
+/// findings about undefined names, and returns true if the remaining definitions can be emitted.
 pub(super) fn omit(
     hir: &mut Hir,
     scope: &Scope<'_>,

@@ -1,7 +1,8 @@
 //! The prelude: names that documents use without defining them, from system headers or the RFCs on RPC.
 //!
-//! A run uses only the prelude names that its documents do not define. Names of scalar types are mapped
-//! directly. The other names are defined by XDR text, and emitted like definitions of a document.
+//! A run uses only the prelude names that its documents do not define. Aliases of scalar types, such as
+//! `int32_t`, are replaced by these types. The other names are defined by XDR text, and emitted like
+//! definitions of a document.
 
 use crate::ast::Definition;
 use crate::extract::{Extract, Form, Map};

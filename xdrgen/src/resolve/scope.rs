@@ -1,4 +1,4 @@
-//! The names of all documents of a run: their meanings and duplicates.
+//! The names that the documents of a run define: their meanings and duplicates.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -384,7 +384,7 @@ impl<'a> Scope<'a> {
         self.may_look().then(|| nearest(name, candidates)).flatten()
     }
 
-    /// Returns true if the limit permits another similarity search, and counts the search.
+    /// Counts a similarity search. Returns true if the count does not exceed [`LIKENESSES`].
     fn may_look(&self) -> bool {
         self.looked.set(self.looked.get().saturating_add(1));
         self.looked.get() <= LIKENESSES
@@ -403,9 +403,9 @@ fn is_within(place: Span, around: Span) -> bool {
     around.source == place.source && around.start <= place.start && place.end <= around.end
 }
 
-/// Maps each repeated definition of a type in one published document to the preferred definition. Prefers
-/// definitions without undefined names, then, if all are of one kind, those with the most parts, then the
-/// last.
+/// Maps each repeated definition of a type in one published document to the preferred definition. The
+/// criteria, in order: no undefined names, the most parts (if all definitions of the name are of one kind),
+/// the last position.
 fn better<'a>(
     documents: &[Document<'a>],
     known: &Known<'_>,

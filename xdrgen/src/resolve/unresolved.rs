@@ -47,7 +47,7 @@ pub(crate) enum Reason {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A definition in an inactive branch.
+    /// A definition in an inactive branch of a preprocessor condition.
     Hidden(Hidden),
     /// The position of a macro with this name.
     Macro(Span),

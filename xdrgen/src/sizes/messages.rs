@@ -197,14 +197,14 @@ pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: 
     sizes.filter(|bytes| *bytes > u64::from(u32::MAX)).max()
 }
 
-/// Returns true if a reply that does not fit inline may contain more eligible items than the call offers
-/// Write chunks.
+/// Returns true if a reply that does not fit inline may contain so many eligible items that the call offers
+/// too few Write chunks.
 pub(crate) fn has_excess_items(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
     let needs = sizes_of(procedure, version, layouts, Assumed::default()).reply.needs;
     !needs.chunks.fits(WRITE_CHUNKS)
 }
 
-/// Returns the number of bytes in the Read chunks of a procedure's longest call, if bounded.
+/// Returns the number of argument bytes in the Read chunks of a procedure's longest call, if bounded.
 pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let Lengths { max, max_reduced, .. } = layouts.ty(&procedure.arguments).lengths;
     let needs = sizes_of(procedure, version, layouts, Assumed::default()).call.needs;

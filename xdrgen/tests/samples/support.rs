@@ -34,8 +34,8 @@ impl Dice {
         (self.word() >> 16) as usize % n.max(1)
     }
 
-    /// Selects one of the `n` arms or members of a type: the first time by `turn`, then at random, or `plain`
-    /// once the budget is spent.
+    /// Selects one of the `n` arms or members of a type. The first choice is by `turn`. Later choices are
+    /// random, or `plain` once the budget is spent.
     pub fn choose(&mut self, of: &'static str, n: usize, plain: Option<usize>) -> usize {
         let choice = match (self.turn.take(), plain) {
             (Some(turn), _) => turn % n,
@@ -188,7 +188,8 @@ pub fn at_most<T: Sample>(dice: &mut Dice, max: u32) -> Vec<T> {
     (0..dice.count(max)).map(|_| T::sample(dice)).collect()
 }
 
-/// The functions for one type. All other code uses these pointers, is not generic, and is compiled once.
+/// The name, the number of choices, the limits of the encoded length and the functions of one type. All other
+/// code calls the function pointers, so it is not generic and is compiled once.
 pub struct Codec {
     name: &'static str,
     choices: usize,
@@ -198,7 +199,7 @@ pub struct Codec {
     reencode: fn(&[u8]) -> Result<Vec<u8>, Error>,
 }
 
-/// Returns the functions for a type. `choices` is the number of the type's own enum members or union
+/// Returns the [`Codec`] of a type. `choices` is the number of the type's own enum members or union
 /// discriminants, or 0 if the type is neither an enum nor a union.
 pub fn codec<T: Sample + Xdr + PartialEq + Debug>(name: &'static str, choices: usize) -> Codec {
     Codec { name, choices, min: T::LENGTHS.min, max: T::LENGTHS.max, make: make::<T>, reencode: reencode::<T> }
@@ -249,8 +250,8 @@ fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
     assert!((codec.reencode)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
 }
 
-/// Replaces each word in turn with a huge count, an unknown bool or member, or nonzero padding. The result
-/// must be rejected, or must be the encoding of the decoded value.
+/// Replaces each word in turn with a huge count, an invalid bool or enum value, or nonzero padding. The
+/// result must be rejected, or must be the encoding of the decoded value.
 fn survives_changed_words(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {

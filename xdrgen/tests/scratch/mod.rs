@@ -29,9 +29,9 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Creates a crate. Each crate of a run must have a unique `name`, because the crates share a target
-    /// directory, in which cargo identifies a package by its path in its workspace. `manifest` is the rest of
-    /// the crate's manifest, after `[package]`, `[workspace]` and the profiles.
+    /// Creates a crate. Each crate of a run must have a unique `name`: in the shared target directory, cargo
+    /// identifies a package by its path in its workspace. `manifest` is the rest of the crate's manifest,
+    /// after `[package]`, `[workspace]` and the profiles.
     pub(crate) fn new(name: &str, manifest: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };

@@ -1,5 +1,5 @@
-//! Checks that the archive works: in a minimal Debian root, as a systemd service, in a root with only the
-//! programs, and with the tools that read its files.
+//! Checks the archive. Its programs must run in an empty root directory, in a minimal Debian root and as a
+//! systemd service. The tools for man pages, shell completions and units must accept its files.
 
 mod service;
 

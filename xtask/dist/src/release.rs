@@ -1,4 +1,4 @@
-//! The checks before a release, and the packages to publish in order.
+//! The checks before a release, and the order in which to publish the packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{archive, run};
 /// Options of `cargo xtask release`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Long jobs that must be in the ledger, separated by commas
+    /// Long jobs that must have an entry in docs/ledger.tsv, separated by commas
     #[arg(long, value_name = "JOBS", value_delimiter = ',')]
     jobs: Vec<String>,
     /// Do not build the packed crates
@@ -25,7 +25,8 @@ pub(crate) struct Options {
     keep_going: bool,
 }
 
-/// The ledger of long jobs in the workspace: tab-separated date, revision, job, outcome and seconds.
+/// The ledger of long jobs, relative to the workspace. A line has a date, a revision, a job, an outcome and
+/// seconds, separated by tabs.
 const LEDGER: &str = "docs/ledger.tsv";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Returns the highest version tag among the current commit and its ancestors, if any.
+/// Returns the highest version tag of the current commit and its ancestors, if any.
 fn last_tag(workspace: &Workspace) -> Result<Option<String>> {
     let tags = workspace.git(&["tag", "--list", "v[0-9]*", "--merged", "HEAD", "--sort=-version:refname"])?;
     Ok(tags.lines().next().map(str::to_owned))

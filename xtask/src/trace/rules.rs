@@ -101,7 +101,7 @@ impl Status {
 }
 
 impl Entry {
-    /// Returns true if `cargo xtask trace` fails because of this entry.
+    /// Returns true for a MUST or MUST NOT with the status `missing`, which makes `cargo xtask trace` fail.
     #[must_use]
     pub fn is_missing_must(&self) -> bool {
         self.status == Status::Missing && matches!(self.level, Some(Level::Must | Level::MustNot))

@@ -18,8 +18,8 @@ fn place(entry: &Entry) -> String {
     format!("{} {}", entry.source, entry.section).trim().to_owned()
 }
 
-/// Returns the rules by status, each with its tests, its reason or remaining work, and its note. The counts
-/// by source document follow.
+/// Returns the rules by status, each with its tests, its reason or remaining work, and its note. The text
+/// ends with the number of rules of each status per source document.
 pub(super) fn report(trace: &Trace) -> String {
     let mut text = String::new();
     for status in STATUSES {

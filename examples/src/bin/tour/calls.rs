@@ -95,7 +95,7 @@ async fn directory(nfs: &Nfs, quiet: &Nfs, root: &NfsFh3, checks: &mut Vec<Check
     let args = nfs3::Mkdir3Args { r#where: place, attributes: Sattr3::default() };
     let nfs3::Mkdir3Res::Nfs3Ok(made) = nfs.mkdir(&args).await? else { bail!("MKDIR failed") };
     let Some(many) = made.obj else { bail!("MKDIR returned no handle") };
-    // This client has no observer, because 2,000 calls would not fit in the table.
+    // `quiet` has no observer, because 2,000 calls would not fit in the table.
     for number in 0..ENTRIES {
         let place = Diropargs3 { dir: many, name: format!("entry-{number:04}").as_str().into() };
         let how = Createhow3::ObjAttributes(Createmode3::Unchecked, Sattr3::default());

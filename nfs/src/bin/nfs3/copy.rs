@@ -87,7 +87,7 @@ pub(crate) async fn fetch(
     Ok(sum)
 }
 
-/// Returns the file with its current attributes.
+/// Fetches the data that `part` lacks. Returns the file with its attributes after the transfer.
 async fn receive(
     remote: &Remote,
     file: &RemoteFile,
@@ -145,7 +145,7 @@ pub(crate) async fn put(
     report.copied(sum, &file.path)
 }
 
-/// With `resume`, keeps the common prefix of an existing file.
+/// With `resume`, keeps the prefix that an existing file has in common with `source`.
 pub(crate) async fn store(
     remote: &Remote,
     (dir, name): (&RemoteFile, Bytes),

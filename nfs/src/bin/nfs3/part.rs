@@ -180,8 +180,8 @@ fn read_state(path: &Path) -> io::Result<Option<(u64, Digest, String)>> {
 }
 
 impl Part {
-    /// With `resume`, keeps the existing data if it is intact and belongs to this version. Otherwise starts
-    /// over.
+    /// With `resume`, keeps the existing data if it is intact and belongs to the current version of the
+    /// server's file. Otherwise starts over.
     ///
     /// # Errors
     /// Fails if another process is fetching the file, if the data file or the state file is not a regular
@@ -234,7 +234,7 @@ impl Part {
         self.length
     }
 
-    /// Saves the state after each [`STEP`] bytes of new data.
+    /// Appends `data`, and saves the state after every [`STEP`] bytes of new data.
     ///
     /// # Errors
     /// Fails with the path of the data file and the reason if the data or the state cannot be written.

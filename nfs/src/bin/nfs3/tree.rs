@@ -77,7 +77,7 @@ impl Transfers {
         Transfers { running: JoinSet::new(), max }
     }
 
-    /// If `max` copies are running, first waits for one of them to end.
+    /// Starts a copy. If `max` copies are running, first waits for one of them to end.
     ///
     /// # Errors
     /// The error of an earlier copy.

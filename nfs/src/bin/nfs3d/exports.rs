@@ -29,9 +29,9 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 
-/// Opens the exported directories. Reuses a directory of `before`, with its open files, if the options for
-/// opening and the identity of the directory are unchanged. The identity of an inaccessible directory counts
-/// as unchanged.
+/// Opens the exported directories. Reuses a directory of `before`, with its open files, if its identity and
+/// the options with which it was opened are unchanged. The identity of an inaccessible directory counts as
+/// unchanged.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,

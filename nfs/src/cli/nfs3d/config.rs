@@ -188,7 +188,8 @@ impl File<'_> {
         Ok(Entry { id: arg.get_id().to_string(), name: called.to_owned(), at: span, arguments })
     }
 
-    /// Options outside of tables, except `dir` and `path`, are the defaults.
+    /// Returns the options of the export in `table`. Options outside of tables, except `dir` and `path`, are
+    /// the defaults.
     fn export(
         &self,
         table: &DeTable<'_>,

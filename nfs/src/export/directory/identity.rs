@@ -44,7 +44,7 @@ impl Identities {
         // Tries to switch on a temporary thread. After a switch, a thread's credentials differ from those of
         // its process, and the kernel denies the thread RDMA devices that other threads have opened.
         let tried = std::thread::scope(|scope| scope.spawn(try_to_switch).join());
-        tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tests switching users panicked")))?;
+        tried.unwrap_or_else(|_| Err(io::Error::other("panic in the thread that tests switching users")))?;
         Ok(Identities { own: Some(Own { gid: getegid(), groups: getgroups()? }) })
     }
 

@@ -51,7 +51,7 @@ impl HandleKey {
     /// Fails if the file cannot be read, is not a key, grants rights to other users, or does not belong to
     /// the process's user.
     pub fn load(path: &Path) -> io::Result<Self> {
-        // With this flag, opening a FIFO does not wait for a writer.
+        // With O_NONBLOCK, opening a FIFO does not wait for a writer.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(path)?;
         let metadata = file.metadata()?;

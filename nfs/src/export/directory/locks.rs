@@ -86,7 +86,8 @@ impl Locks {
         }
     }
 
-    /// Locks two files, which may be the same. All calls use the same order, which avoids deadlocks.
+    /// Locks two files, which may be the same. Every call locks the smaller key first, which avoids
+    /// deadlocks.
     pub(super) fn two(&self, a: Key, b: Key) -> [Option<Held<'_>>; 2] {
         let first = self.one(a.min(b));
         let second = if a == b { None } else { self.one(a.max(b)) };

@@ -2,8 +2,8 @@
 //!
 //! Opening a file for each call would discard the state that the file system keeps for a descriptor. This
 //! state includes the readahead window and the blocks reserved for a growing file. A descriptor serves one
-//! file, purpose and identity. Each call first checks that the name still refers to the file and that the
-//! caller may use the file.
+//! file, purpose and identity. Each call first checks that a recorded name still refers to the file and that
+//! the caller may use the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -83,7 +83,7 @@ impl Open {
 #[derive(Debug, Default)]
 struct State {
     files: HashMap<Key, Vec<Open>>,
-    /// The files in the order of their last uses, oldest first, with one entry for each descriptor.
+    /// The file of each descriptor, in the order of the descriptors' last uses, oldest first.
     uses: BTreeMap<u64, Key>,
     next: u64,
     stopped: bool,

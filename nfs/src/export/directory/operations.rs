@@ -351,7 +351,7 @@ impl Export for DirectoryExport {
 
 impl DirectoryExport {
     /// Writes a file's data to stable storage. If this fails, changes the write verifier, so that all clients
-    /// write their unstable data again: the system reports a failure only once, but the failure can affect
+    /// write their unstable data again. The system reports a failure only once, but the failure can affect
     /// several clients.
     fn sync(&self, key: Key, open: impl AsFd) -> Result<(), NfsError> {
         self.sync_by(key, || fsync(&open))
@@ -418,8 +418,9 @@ impl DirectoryExport {
         Ok(Found { handle: self.handle(&above), attributes: above.attributes })
     }
 
-    /// Returns an entry's file, if available. Without `plus`, returns only the files of `.` and `..`: for
-    /// `..` of the root, the system lists the number of a directory outside of the export.
+    /// Returns an entry's file, if available. Without `plus`, returns only the files of `.` and `..`. Their
+    /// numbers replace the listed numbers: for `..` of the root, the system lists a directory outside of the
+    /// export.
     ///
     /// # Errors
     /// As [`DirectoryExport::must_be_served`].
@@ -439,7 +440,7 @@ impl DirectoryExport {
 
     /// Sets the attributes of a new file and records its name. Also returns the file if any attribute was
     /// set. If the attributes or the name cannot be stored, or if the file was not located, removes the file.
-    /// Otherwise, the client's second attempt would find the file of its first attempt.
+    /// If the file stayed, the client's second attempt would find it.
     fn made(
         &self,
         dir: &Located,
@@ -589,7 +590,7 @@ fn marked(verifier: NfsVerifier) -> SetAttributes {
     SetAttributes { atime, mtime, ..SetAttributes::default() }
 }
 
-/// If the system fails after a partial write, returns the number of bytes written.
+/// Writes data at an offset. If an error follows a partial write, returns the number of bytes written.
 fn write_all(file: impl AsFd, data: &[u8], offset: u64) -> Result<u32, NfsError> {
     let mut done = 0;
     while let Some(rest) = data.get(done..)
@@ -650,7 +651,7 @@ mod tests {
         assert_eq!(export.write_verifier(), after);
     }
 
-    /// The system cannot sync directories of proc and of some writable file systems with fsync.
+    /// fsync fails for directories of proc, and for directories of some writable file systems.
     #[test]
     fn a_directory_without_fsync_is_synced() {
         let export = DirectoryExport::open("/proc".as_ref()).unwrap();
@@ -660,7 +661,7 @@ mod tests {
         assert_eq!(export.write_verifier(), verifier);
     }
 
-    /// The system cannot open a link, and opening a FIFO has side effects.
+    /// fsync is impossible: the system cannot open a link, and opening a FIFO has side effects.
     #[test]
     fn attributes_of_links_and_pipes_are_synced() {
         let dir = tempfile::tempdir().unwrap();
@@ -676,7 +677,7 @@ mod tests {
         }
     }
 
-    /// Another call may have found and written the file before its CREATE fails.
+    /// Before a CREATE fails, another call may have found the new file and written to it.
     #[test]
     fn a_failed_create_forgets_its_file() {
         let dir = tempfile::tempdir().unwrap();

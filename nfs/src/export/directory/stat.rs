@@ -17,8 +17,8 @@ pub(super) struct Stat {
     pub(super) key: Key,
     /// The number of the file's mount; before Linux 5.8, the number of the file system.
     pub(super) mount: u64,
-    /// The creation time in nanoseconds, which distinguishes the file from a later file with the same number.
-    /// Zero if the file system does not store creation times.
+    /// The creation time in nanoseconds, which distinguishes the file from a later file with the same
+    /// [`Key`]. Zero if the file system does not store creation times.
     pub(super) generation: u64,
     pub(super) attributes: Attributes,
 }

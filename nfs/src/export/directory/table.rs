@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use super::stat::Key;
 use crate::export::NfsError;
 
-/// Maximum number of recorded names per file; a LOOKUP records a dropped name again.
+/// Maximum number of recorded names per file. A further name replaces the oldest name, which a later LOOKUP
+/// records again.
 const PLACES_MAX: usize = 8;
 /// Number of files before the first sweep: about 10 MB of memory.
 pub(super) const SWEEP_MIN: usize = 1 << 16;
@@ -102,8 +103,8 @@ impl Table {
         path(&self.lock().places, directory, root)
     }
 
-    /// Returns the possible locations of a file: the path of a directory from the root, if known, and the
-    /// place in that directory. Only single components are recorded as names.
+    /// Returns the possible locations of a file. Each has the path of the parent directory from the root, if
+    /// known, and the [`Place`]. Each recorded name is a single path component.
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {
         let table = self.lock();
         let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();

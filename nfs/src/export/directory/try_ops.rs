@@ -26,8 +26,8 @@ use crate::export::{
     WriteResult, names,
 };
 
-/// The maximum size of a non-blocking read or write, in bytes. Copying more takes as long as passing the call
-/// to another thread.
+/// The maximum size of a non-blocking read or write, in bytes. Copying more takes at least as long as passing
+/// the call to another thread.
 const COPIED_MAX: u32 = 64 << 10;
 
 /// How a file system stores its files.
@@ -43,7 +43,7 @@ pub(super) enum Storage {
 impl Storage {
     pub(super) fn of(top: impl AsFd) -> Self {
         let Ok(of) = fstatfs(top) else { return Storage::Unknown };
-        // On 32-bit machines, the field may be signed, and magic numbers above 2^31 - 1 are then negative.
+        // On 32-bit machines, `f_type` may be signed, and magic numbers above 2^31 - 1 are then negative.
         let magic = u32::try_from(of.f_type).or_else(|_| i32::try_from(of.f_type).map(i32::cast_unsigned));
         // The numbers belong to tmpfs and ramfs, and to ext2 to ext4, XFS, Btrfs and F2FS.
         match magic {
@@ -102,7 +102,8 @@ impl TryExport for DirectoryExport {
         stable: Stability,
     ) -> Option<(WriteResult, Wcc)> {
         let fits = (1..=COPIED_MAX as usize).contains(&data.len());
-        // On other file systems, a write with RWF_NOWAIT fails if it must update the modification time.
+        // On a file system that is not in memory, a write with RWF_NOWAIT fails if it must update the
+        // modification time.
         if !fits || self.read_only || self.storage != Storage::Memory || !self.identities.is_as_caller(caller)
         {
             return None;
@@ -185,7 +186,8 @@ mod tests {
     use super::*;
     use crate::export::Export;
 
-    /// Returns a directory in memory, if possible, and a directory on the default file system.
+    /// Returns a directory in memory, if possible, and a directory in the default location of temporary
+    /// files.
     fn directories() -> Vec<tempfile::TempDir> {
         let in_memory = tempfile::tempdir_in("/dev/shm");
         if let Err(error) = &in_memory {

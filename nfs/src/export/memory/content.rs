@@ -160,7 +160,7 @@ impl Content {
         }
     }
 
-    /// Restores the part of an extent that starts at `to`.
+    /// Restores the data of an extent from offset `to` on, if any.
     fn keep_tail(&mut self, start: u64, extent: &Extent, to: u64) {
         let cut = to - start;
         if cut < extent.data.len() as u64 {

@@ -109,14 +109,14 @@ impl Node {
     }
 }
 
-/// All files. Numbers are never reused, so that a handle of a removed file stays invalid.
+/// All files. File numbers are never reused, so that a handle of a removed file stays invalid.
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: HashMap<u64, Node>,
     last_id: u64,
     last_time: FileTime,
     fsid: u64,
-    /// The stored bytes of all files and symbolic links.
+    /// The number of bytes stored in all files and symbolic links.
     pub(super) held: u64,
     pub(super) bytes_max: u64,
     pub(super) files_max: usize,
@@ -279,7 +279,8 @@ impl Tree {
         Ok(id)
     }
 
-    /// Decrements the number of names. Removes the file if it is a directory or has no further names.
+    /// Decrements the number of a file's names. Removes the file if it is a directory or has no other
+    /// names.
     pub(super) fn release(&mut self, id: u64) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;
@@ -297,7 +298,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Increments the number of names.
+    /// Increments the number of a file's names.
     ///
     /// # Errors
     /// [`NfsError::MLink`], and [`NfsError::IsDir`] for a directory.

@@ -174,7 +174,7 @@ impl Regions {
     }
 
     /// Returns the data that the peer reads, shared with the region. An invalidation of the region then waits
-    /// for [`Regions::response_sent`].
+    /// until the Read Response is sent or dropped.
     pub(super) fn source(&mut self, handle: u32, offset: u64, length: usize) -> Result<Bytes, Refusal> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
         let region = region.ok_or(Refusal::Unknown)?;

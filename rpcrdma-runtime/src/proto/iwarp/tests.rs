@@ -506,7 +506,8 @@ fn marked_sends(crc: bool, max_len: usize) -> Vec<u8> {
     pieces.iter().flatten().copied().collect()
 }
 
-/// Checks the output with a parser that finds markers only by their position in the stream.
+/// Checks the output of [`marked_sends`] with a parser that finds markers only by their position in the
+/// stream.
 ///
 /// Requirement: R427, R900, R901
 #[test]

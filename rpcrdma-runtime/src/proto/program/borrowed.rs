@@ -155,7 +155,7 @@ impl<'de, Q: BorrowedProcedure> Decode<'de> for BorrowedReply<Q> {
     }
 }
 
-/// Returns the bytes read since the position `start`.
+/// Returns the bytes that `reader` has read since `start`, an earlier copy of `reader`.
 ///
 /// # Errors
 /// Returns [`ErrorKind::ItemUnused`] if a chunk contains part of the bytes: a second decoding would not find

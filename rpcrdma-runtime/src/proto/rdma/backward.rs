@@ -102,7 +102,7 @@ impl BackwardResponder {
         self.responder.drop_call(key);
     }
 
-    /// Returns the number of unanswered calls, plus the replies and errors that wait until an earlier Send
+    /// Returns how many calls are unanswered, plus how many replies and errors wait until an earlier Send
     /// completes.
     #[must_use]
     pub fn in_progress(&self) -> usize {
@@ -221,8 +221,8 @@ fn closed(reason: &CloseReason) -> Completion {
     Completion::Closed { reason: reason.clone(), returned: alloc::vec::Vec::new() }
 }
 
-/// Returns true if a Send of a backward engine completed. Apart from Receives, backward engines submit no
-/// other work that completes.
+/// Returns true if a Send of a backward engine completed. Except for Sends and Receives, backward engines
+/// submit no work that completes.
 fn is_backward(completion: &Completion) -> bool {
     matches!(completion, Completion::Sent { token: Token(token) } if *token >= FIRST_BACKWARD)
 }

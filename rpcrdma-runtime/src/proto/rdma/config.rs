@@ -8,9 +8,9 @@ pub enum LongCall {
     /// The whole stream in a Position-Zero Read chunk. Every known responder supports this form.
     #[default]
     Whole,
-    /// The reduced stream in a Position-Zero Read chunk, and each item in a separate Read chunk. Falls back
-    /// to `Whole` if the header would be too long or the number of segments would exceed the limit. The Linux
-    /// server (6.1 to 6.12) rejects such calls with GARBAGE_ARGS.
+    /// The reduced stream in a Position-Zero Read chunk, and each item in a separate Read chunk. The Linux
+    /// server (6.1 to 6.12) rejects this form with GARBAGE_ARGS. A call falls back to `Whole` if the header
+    /// would be too long or the number of segments would exceed [`MessageLimits::max_segments`].
     Reduced,
 }
 

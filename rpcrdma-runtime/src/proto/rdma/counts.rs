@@ -3,8 +3,8 @@ use crate::proto::counts::counts;
 use crate::wire::rdma::ChunkLists;
 
 counts! {
-    /// How answered calls and their replies were transferred. Client and server use the same names. Lengths
-    /// are in bytes, and include padding only if the padding was sent.
+    /// How answered calls and their replies were transferred. The counters of clients and servers have the
+    /// same names. Lengths are in bytes, and include padding only if the padding was sent.
     pub struct TrafficCounts {
         /// Calls with a reply. Each call has exactly one of the three call forms and at least one reply form.
         pub calls: "calls",
@@ -38,8 +38,8 @@ counts! {
 counts! {
     /// Messages that a responder dropped or rejected. Numbers such as R184 refer to `specs/requirements`.
     pub struct Refusals {
-        /// Dropped messages: too short (R184), errors sent by a requester (R165), RDMA_DONE, replies that
-        /// match no call.
+        /// Dropped messages: short messages (R184), errors sent by a requester (R165), RDMA_DONE, and replies
+        /// that match no call.
         pub discarded: "messages dropped",
         /// Messages of other protocol versions: ERR_VERS (R171).
         pub version: "ERR_VERS",

@@ -4,7 +4,7 @@ pub struct Credits {
     requested: u32,
     granted: u32,
     outstanding: u32,
-    /// Sent calls without a reply; a subset of `outstanding`.
+    /// The number of sent calls without a reply. `outstanding` includes these calls.
     unanswered: u32,
 }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 /// XIDs of calls whose RDMA Reads or Writes may have ended a connection, by owner. The owner `K` identifies
 /// the peer of the connection. A retransmission may end the next connection as well, so the responder rejects
-/// it with ERR_CHUNK.
+/// the retransmission with ERR_CHUNK.
 ///
 /// If only one call can be the cause, its retransmission is rejected. If several calls can be the cause, each
 /// is rejected only after it is suspected a second time.

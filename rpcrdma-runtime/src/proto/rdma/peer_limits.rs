@@ -16,8 +16,8 @@ pub struct PeerLimits {
 
 impl PeerLimits {
     /// Returns the maximum size of messages to the peer, in bytes: the announced size, but at most the
-    /// negotiated threshold `agreed`. If `agreed` does not exceed the default, the limit is `own`, the local
-    /// maximum, instead.
+    /// negotiated threshold `agreed`. If `agreed` does not exceed [`DEFAULT_INLINE`], the announced size is
+    /// limited by `own`, the local maximum, instead.
     pub(super) fn threshold(self, agreed: u32, own: u32) -> u32 {
         self.inline.min(if agreed > DEFAULT_INLINE { agreed } else { own })
     }
@@ -58,10 +58,10 @@ impl Link {
         self.0.negotiated
     }
 
-    /// Stores the limits that the caller announces, with an inline size of at most 262,144 bytes. They apply
-    /// to later replies on this connection until the caller announces new limits.
+    /// Stores the limits that the caller announces, with an inline size of at most 262,144 bytes. They take
+    /// effect after the next reply on this connection, and last until the caller announces new limits.
     pub fn announce(&self, caller: PeerLimits) {
-        // This value is never `u64::MAX`, which means that nothing was announced.
+        // `both` is never `u64::MAX`, the value for no announced limits.
         let both = u64::from(caller.inline.min(MAX_INLINE)) << 32 | u64::from(caller.reads);
         self.0.announced.store(both, Ordering::Relaxed);
     }

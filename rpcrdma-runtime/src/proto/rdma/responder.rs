@@ -61,8 +61,8 @@ const SLACK: u32 = 1;
 #[derive(Debug)]
 pub struct Responder {
     config: Config,
-    /// Credits granted with every reply: at least 1 (RFC 8166 section 3.3.1), and at most the number of
-    /// Receives.
+    /// Credits granted with every reply: at least 1 (RFC 8166 section 3.3.1), and at most
+    /// [`Config::credits`].
     granted: u32,
     negotiated: Negotiated,
     /// The maximum size of an inline reply.
@@ -80,11 +80,12 @@ pub struct Responder {
     /// Held calls that [`Responder::poll_arrived`] has not returned yet, each with the total size of its
     /// chunks in bytes.
     awaiting_admission: VecDeque<(CallKey, u64)>,
-    /// Unstarted RDMA Reads of admitted calls.
+    /// Unstarted RDMA Reads of admitted calls, each with the key of its call.
     read_queue: VecDeque<(u32, SegmentRead)>,
     /// Outstanding RDMA Reads: the token, the key of the call, and the index of the chunk in its [`Fetch`].
     reading: Vec<(Token, u32, usize)>,
-    /// The total size in bytes of the Read chunks of unanswered calls with started RDMA Reads.
+    /// The total size in bytes of the Read chunks of unanswered calls whose RDMA Reads have
+    /// started.
     fetched: u64,
     too_long: Option<CallTooLong>,
     no_room: Option<NoRoom>,
@@ -253,7 +254,7 @@ impl Responder {
         self.run_if_complete(key);
     }
 
-    /// Returns true if the call is neither completely fetched nor rejected yet.
+    /// Returns true until the call is completely fetched or rejected.
     #[must_use]
     pub fn is_arriving(&self, CallKey(key): CallKey) -> bool {
         self.calls.get(key).is_some_and(|call| call.fetch.is_some())
@@ -279,7 +280,7 @@ impl Responder {
         self.waiting_bytes
     }
 
-    /// Returns the number of unanswered calls, plus the replies and errors that wait until an earlier Send
+    /// Returns how many calls are unanswered, plus how many replies and errors wait until an earlier Send
     /// completes.
     #[must_use]
     pub fn in_progress(&self) -> usize {
@@ -297,8 +298,8 @@ impl Responder {
         core::mem::take(&mut self.fatal)
     }
 
-    /// Returns the calls whose RDMA Reads or Writes may have ended the connection. Valid once the connection
-    /// is closed, and non-empty only if the peer ended the connection with a Terminate.
+    /// Returns the XIDs of the calls whose RDMA Reads or Writes may have ended the connection. Valid once the
+    /// connection is closed, and non-empty only if the peer ended the connection with a Terminate.
     #[must_use]
     pub fn suspects(&self) -> &[u32] {
         &self.suspects
@@ -384,7 +385,8 @@ impl Responder {
                     self.submit(answer);
                 }
             }
-            // A responder advertises no memory; the sources of Writes are reference-counted.
+            // Nothing to release: a responder advertises no memory, and the data of RDMA Writes is
+            // reference-counted.
             Completion::Registered { .. }
             | Completion::RegisterFailed { .. }
             | Completion::Invalidated { .. }
@@ -508,7 +510,7 @@ impl Responder {
             let why = "chunks in the backward direction (RFC 8167 section 5.3)";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.chunks);
         }
-        // A reply in the backward direction matches no local call (RFC 8167 section 5).
+        // This is a reply in the backward direction that matches no local call (RFC 8167 section 5).
         if lists.is_empty() && payload.as_deref().and_then(MessageKind::of) == Some(MessageKind::Reply) {
             return self.refuse(None, |refusals| &mut refusals.discarded);
         }
@@ -696,7 +698,7 @@ impl Responder {
     }
 
     /// Returns the handle of the call's chunks if all have the same handle and remote invalidation was
-    /// negotiated (RFC 8797 section 4.1). Several handles are ambiguous: the peer may keep one of them
+    /// negotiated (RFC 8797 section 4.1). With several handles, returns `None`: the peer may keep one of them
     /// registered after the call.
     fn invalidates(&self, lists: &ChunkLists) -> Option<u32> {
         if !self.negotiated.remote_invalidation {

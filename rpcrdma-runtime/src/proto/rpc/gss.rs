@@ -132,7 +132,8 @@ pub struct GssError {
     pub major: u32,
     /// The minor status.
     pub minor: u32,
-    /// The cause and a fix, if the mechanism supplies them. The `Display` output then omits the two numbers.
+    /// The cause and a fix, if the mechanism supplies them. The `Display` output then omits `major` and
+    /// `minor`.
     pub text: Option<Arc<str>>,
 }
 
@@ -199,7 +200,7 @@ pub enum GssFailure {
     /// The arguments, or a token, exceed a bound.
     #[error("the arguments or the token cannot be encoded: {0}")]
     Encode(#[source] xdr::Error),
-    /// The server's reply has no result.
+    /// The server rejected the call or failed to run it, or the message is not a valid reply.
     #[error(transparent)]
     Rejected(#[from] ReplyError),
     /// The protected data, or the result in it, cannot be decoded.

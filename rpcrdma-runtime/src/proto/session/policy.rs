@@ -20,8 +20,8 @@ pub struct Policy {
     /// session then ignores `idle`. If `reconnect` is set, the session replaces a lost connection at once or
     /// after the backoff. Intended for clients that accept backward-direction calls (RFC 8167 section 5.4).
     pub keep: bool,
-    /// How to replace a lost connection. With `None`, all calls fail and the session ends when the connection
-    /// ends.
+    /// How to replace a lost connection. With `None`, the end of the connection fails all calls and ends the
+    /// session.
     pub reconnect: Option<Reconnect>,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -54,7 +54,7 @@ pub struct Reconnect {
     /// Whether to retransmit a sent call on the new connection, with the same XID and the same bytes (default
     /// true). The call may then run twice, unless the server's duplicate-request cache tracks it. A call that
     /// must not run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call
-    /// that was not sent yet always waits for the new connection.
+    /// that has not been sent yet always waits for the new connection.
     pub retransmit: bool,
     /// The maximum number of connections on which a call is sent (default 5, at least 1). The limit stops a
     /// call that ends every connection, so that other calls can proceed.

@@ -1,6 +1,6 @@
 //! Captures (feature `capture`): the octets that each connection sends and receives over TCP. Wireshark,
 //! tshark and `rpcrdma explain` read capture files. Capturing needs no privileges and no network interface:
-//! the IP and TCP headers are built from the addresses.
+//! the IP and TCP headers are built from the connection's addresses.
 //!
 //! The capture contains all data of its connections, including file data and credentials. On Unix, a new
 //! capture file is readable only by its owner.
@@ -26,7 +26,7 @@ pub const CAPTURE_VARIABLE: &str = "RPCRDMA_PCAP";
 pub enum Capture {
     /// The file named by the environment variable [`CAPTURE_VARIABLE`], or no capture if the variable is
     /// unset or empty. `%p` in the name is replaced by the process ID, since two processes cannot share a
-    /// file. All connections of a process that have this setting write to the same file.
+    /// file. In one process, all connections with this setting write to the same file.
     #[default]
     Environment,
     /// No capture.
@@ -47,7 +47,7 @@ pub struct CaptureError {
 
 impl Capture {
     /// Returns the capture file, or `None` if nothing is captured. The first call creates the file that the
-    /// environment names. Listening and connecting call this method. To detect errors sooner, call it first.
+    /// environment names. Listening and connecting call this method: call it earlier to detect errors sooner.
     ///
     /// # Errors
     /// [`CaptureError`] if the file that the environment names cannot be created, or, on Unix, if another

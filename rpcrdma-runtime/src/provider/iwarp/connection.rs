@@ -257,7 +257,8 @@ impl IwarpConnection {
         }
     }
 
-    /// Returns true if a deadline has expired.
+    /// Probes a silent peer, or ends the connection if another deadline has expired. Returns true if any
+    /// deadline has expired.
     fn check_deadlines(&mut self, cx: &mut Context<'_>) -> bool {
         let sending = !self.output.is_empty() || self.stream.has_output();
         let progress = Progress {

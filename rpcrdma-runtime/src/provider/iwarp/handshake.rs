@@ -14,8 +14,8 @@ use crate::proto::iwarp::{Agreed, Offer, Role, SetupError};
 use crate::provider::{ConnectionInfo, raise_backlog};
 use crate::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
 
-/// Connects over TCP and performs the MPA handshake. `private_data` is sent to the responder (at most 196
-/// octets). `receive_size` is the maximum length of a received Send, in octets.
+/// Connects over TCP and performs the MPA handshake. `private_data` (at most 196 octets) is sent to the
+/// responder. `receive_size` is the maximum length of a received Send, in octets.
 ///
 /// # Errors
 /// [`IwarpError`].
@@ -65,8 +65,8 @@ impl IwarpListener {
     /// Binds an address, and listens for TCP connections.
     ///
     /// # Errors
-    /// An operating system error. With the feature `capture`, a `CaptureError` is the inner error if the
-    /// capture file cannot be written.
+    /// An operating system error. If the capture file cannot be written (feature `capture`), the inner error
+    /// is a `CaptureError`.
     pub async fn bind(address: impl ToSocketAddrs, options: IwarpOptions) -> io::Result<Self> {
         IwarpListener::of(TcpListener::bind(address).await?, options)
     }
@@ -74,7 +74,7 @@ impl IwarpListener {
     /// Listens on a TCP socket that is already bound, for example by systemd.
     ///
     /// # Errors
-    /// With the feature `capture`, a `CaptureError` is the inner error if the capture file cannot be written.
+    /// If the capture file cannot be written (feature `capture`), the inner error is a `CaptureError`.
     pub fn of(listener: TcpListener, options: IwarpOptions) -> io::Result<Self> {
         options.prepare_capture().map_err(io::Error::other)?;
         raise_backlog(&listener);

@@ -44,8 +44,8 @@ pub struct IwarpOptions {
     /// How long a responder waits for the complete MPA request (default 5 s).
     pub request_timeout: Duration,
     /// How long a peer may stall in the middle of a message, before an RDMA Read Response, or without
-    /// accepting output (default 30 s). The limit also applies to sending the remaining output after the end
-    /// of the stream. Durations longer than a year count as a year.
+    /// accepting output (default 30 s). This timeout also limits the time to send the remaining output after
+    /// the stream has ended. Durations longer than a year count as a year.
     pub stall_timeout: Duration,
     /// How long to wait for the peer to close the connection after a local close (default 1 s).
     pub linger: Duration,

@@ -32,10 +32,10 @@ const FREE: u64 = 8;
 /// before the call. One owner can therefore use at most about half of the budget. Each owner has a guaranteed
 /// share of 256 KiB, which drops to 16 KiB once memory use exceeds the budget by a quarter. An owner that
 /// uses more than a sixteenth of the budget leaves an eighth free for owners that use at most a sixteenth. A
-/// call that holds memory and needs more memory also waits. Exception: one call at a time that holds more
-/// than 16 KiB may exceed the share of its owner, by at most a quarter of the budget.
+/// call that holds memory and needs more memory also waits. Exception: among the calls that hold more than
+/// 16 KiB, one call at a time may exceed its owner's share, by at most a quarter of the budget.
 ///
-/// Calls that wait for memory over RPC-over-RDMA do not count toward the budget. Two separate limits apply to
+/// RPC-over-RDMA calls that wait for memory do not count toward the budget. Two separate limits apply to
 /// these calls: an eighth of the budget for all owners, and 64 KiB for each owner. If a call that must wait
 /// would exceed both limits, the server closes the connection of that call.
 ///
@@ -56,7 +56,7 @@ struct Shared {
     used: AtomicU64,
     /// The bytes of calls that wait for memory, which `used` excludes.
     waiting: AtomicU64,
-    /// True while a permit exceeds its owner's share because it already held memory.
+    /// True while a permit exceeds its owner's share ([`Permit::try_exceed`]).
     exceeded: AtomicBool,
     /// Notified when memory is released or the limit changes.
     freed: Notify,
@@ -222,7 +222,7 @@ impl Permit {
         let budget = &self.account.budget;
         let wanted = bytes.min(budget.max() / 4);
         loop {
-            // While this reservation waits, another reservation of the same call may end.
+            // While this reservation waits, another reservation of the same call may change the size.
             let held = self.bytes.load(Ordering::SeqCst);
             if wanted <= held {
                 return;
@@ -242,8 +242,8 @@ impl Permit {
         }
     }
 
-    /// Adds bytes beyond the owner's share, unless another permit already exceeds its share. Without this
-    /// exception, calls that hold memory could wait for each other forever.
+    /// Adds bytes beyond the owner's share, unless another permit already exceeds its owner's share. Without
+    /// this exception, calls that hold memory could wait for each other forever.
     fn try_exceed(&self, bytes: u64) -> bool {
         let exceeded = &self.account.budget.0.exceeded;
         let is_first = !exceeded.swap(true, Ordering::SeqCst);

@@ -365,7 +365,7 @@ async fn a_small_call_waits_for_memory_that_its_handler_reserves() {
         (0..64).for_each(|xid| connection.call(xid, 4, 0, 0));
     }
     settle().await;
-    // The last call that fits may exceed half of the budget by half of the call's size.
+    // With the last call that fits, memory use may exceed half of the budget by half of the call's size.
     assert!((24 << 20..=34 << 20).contains(&memory.used()), "{memory:?}");
 }
 

@@ -32,8 +32,8 @@ const COST: usize = 256;
 
 impl CallSlots {
     /// Creates `max_calls` free slots, at least one. The queue is full once the sum of the lengths and fixed
-    /// costs of its calls reaches the maximum record length. The maximum record length also limits the long
-    /// calls without reserved memory.
+    /// costs of its calls reaches the maximum record length. The total length of long calls without reserved
+    /// memory has the same limit.
     pub(super) fn new(max_calls: usize, options: &TcpOptions) -> Self {
         let max_calls = max_calls.clamp(1, Semaphore::MAX_PERMITS);
         CallSlots {

@@ -147,8 +147,8 @@ impl TcpInbound {
         }
     }
 
-    /// Returns true if the connection may be read. While backward calls are outstanding, calls beyond the
-    /// slots are queued, because replies may arrive behind these calls.
+    /// Returns true if the server may read from the connection. While backward calls are outstanding, calls
+    /// without a free slot are queued, because replies may arrive behind these calls.
     fn may_read(&self) -> bool {
         let has_outstanding = self.backward.with_used(|backward| backward.requester.has_outstanding());
         self.open && if self.draining { has_outstanding } else { self.slots.has_room(has_outstanding) }

@@ -23,8 +23,8 @@ pub struct TcpOptions {
     /// queues further calls, up to [`max_record`](Self::max_record) octets. Meanwhile, calls longer than
     /// 16 KiB wait for memory only if the connection would otherwise hold more than `max_record` octets of
     /// such calls. Calls that do not wait count toward the memory budget once they have arrived. While a
-    /// record in several fragments arrives, the record counts as `max_record` octets. A long reply waits like
-    /// a long call.
+    /// record in several fragments arrives, the record counts as `max_record` octets. A long reply to
+    /// a backward call waits for memory like a long call.
     pub max_concurrent_calls: usize,
     /// Maximum number of concurrent backward calls on one connection (default 16). A server queues further
     /// calls. A client queues further calls that it receives, up to [`max_record`](Self::max_record) octets,
@@ -33,7 +33,7 @@ pub struct TcpOptions {
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
     /// How long a peer may stall in the middle of a record, or accept no output (default 30 s). A client also
-    /// applies this timeout to a silent server: if a call times out after that much silence, the client
+    /// applies this timeout to a silent server. If a call times out after that much silence, the client
     /// reconnects, and its other calls continue on the new connection.
     pub stall_timeout: Duration,
     /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second

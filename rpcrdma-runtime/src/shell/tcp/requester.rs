@@ -169,7 +169,8 @@ impl SessionRequester for TcpRequester {
     }
 
     /// Closes the connection if the server has been silent for at least `max_silence` since this call or an
-    /// earlier timed-out call was sent. The timeout of each call may be shorter.
+    /// earlier timed-out call was sent. Earlier calls count because the timeout of each call may be shorter
+    /// than `max_silence`.
     fn expire(&mut self, call: CallId) {
         if let Some(at) = self.forget(call)
             && self.last_received <= at

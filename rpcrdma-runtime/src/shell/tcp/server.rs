@@ -57,7 +57,7 @@ impl TcpServer {
         TcpServer::of(bound.map_err(|source| ServeError::Bind { address: name, source })?, options)
     }
 
-    /// Serves the connections to a socket that is already bound, for example by systemd.
+    /// Creates a server on a socket that is already bound, for example by systemd.
     ///
     /// # Errors
     /// [`ServeError::NoConnections`].
@@ -92,7 +92,8 @@ impl TcpServer {
         TcpServer(self.0.service(service))
     }
 
-    /// Replaces all program versions that were added. Several servers can use clones of the same services.
+    /// Replaces all previously added program versions with `services`. Several servers can use clones of the
+    /// same services.
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         TcpServer(self.0.services(services))

@@ -113,7 +113,7 @@ impl Incoming {
         self.records.refused(&self.input)
     }
 
-    /// Stops the time limits. The next read within a record restarts them.
+    /// Stops the stall timer and the rate measurement. The next read within a record restarts both.
     pub(super) fn pause(&mut self) {
         self.stall.since = None;
         self.rate.is_missed(None);

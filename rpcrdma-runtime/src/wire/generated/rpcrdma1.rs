@@ -10,7 +10,7 @@ use crate::xdr::Xdr;
 /// struct xdr_rdma_segment {
 ///    unsigned int   handle;      /* identifies the registration */
 ///    unsigned int   length;      /* octets */
-///    unsigned hyper offset;      /* of the first octet */
+///    unsigned hyper offset;      /* start of the range */
 /// };
 /// ```
 #[doc(alias = "xdr_rdma_segment")]
@@ -25,7 +25,7 @@ pub struct XdrRdmaSegment {
     ///
     /// `unsigned int length`
     pub length: u32,
-    /// of the first octet
+    /// start of the range
     ///
     /// `unsigned hyper offset`
     pub offset: u64,
@@ -441,12 +441,12 @@ pub const RPCRDMA_CM_FLAG_REMOTE_INVALIDATION: u32 = 1;
 
 /// `rpcrdma_private_data`, section 7.2. Private Data
 ///
-/// The eight octets, unparsed.
+/// The eight octets of private data, unparsed.
 ///
 /// ```text
 /// struct rpcrdma_private_data {
 ///    opaque magic[4];     /* RPCRDMA_CM_MAGIC in network order */
-///    opaque fields[4];    /* version, flags, send, receive */
+///    opaque fields[4];    /* version, flags, send/receive sizes */
 /// };
 /// ```
 #[doc(alias = "rpcrdma_private_data")]
@@ -457,7 +457,7 @@ pub struct RpcrdmaPrivateData {
     ///
     /// `opaque magic[4]`
     pub magic: [u8; 4],
-    /// version, flags, send, receive
+    /// version, flags, send/receive sizes
     ///
     /// `opaque fields[4]`
     pub fields: [u8; 4],

@@ -7,8 +7,8 @@ use self::digest::Digest;
 
 /// An incremental CRC32C. The CRC of an FPDU covers all octets before the CRC field, including markers.
 ///
-/// With the `std` feature, the implementation uses processor instructions where available. Otherwise, it uses
-/// a table.
+/// With the `std` feature, the implementation uses dedicated processor instructions where available.
+/// Otherwise, it uses a table.
 #[derive(Clone)]
 pub struct Crc32c(Digest);
 

@@ -1,7 +1,7 @@
 //! FPDUs: the frames in which MPA sends DDP segments over TCP (RFC 5044 section 4).
 //! [`Markers`](super::Markers) adds and removes markers.
 //!
-//! An FPDU consists of a two-octet length, the ULPDU (the DDP segment), zero octets up to a multiple of four,
+//! An FPDU consists of a two-octet length, the ULPDU (the DDP segment), padding to a multiple of four octets,
 //! and a four-octet CRC. The CRC field is always present. If the peers do not use CRCs, its value is ignored.
 
 use super::crc::Crc32c;
@@ -14,7 +14,8 @@ pub const CRC_LEN: usize = 4;
 pub const MARKER_LEN: usize = 4;
 /// Maximum size of an FPDU in octets, without markers.
 pub const MAX_LEN: usize = LENGTH_LEN + u16::MAX as usize + 3 + CRC_LEN;
-/// Minimum value of a sender's FPDU size limit in octets: an FPDU with a ULPDU of 128 octets.
+/// Minimum of a sender's limit on the FPDU size in octets, without markers: the size with a ULPDU of 128
+/// octets.
 pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN;
 
 /// The reason why octets are not a valid FPDU.
@@ -36,7 +37,7 @@ pub fn len(octets: &[u8]) -> Option<usize> {
     Some((LENGTH_LEN + CRC_LEN).saturating_add(ulpdu).saturating_add(padding(ulpdu)))
 }
 
-/// Returns the number of zero octets after a ULPDU of this size.
+/// Returns the number of padding octets after a ULPDU of `ulpdu` octets.
 #[must_use]
 pub const fn padding(ulpdu: usize) -> usize {
     ulpdu.wrapping_add(LENGTH_LEN).wrapping_neg() & 3

@@ -1,14 +1,15 @@
-//! MPA markers (RFC 5044 section 4.3). A marker of four octets starts at every 512th octet of a direction;
-//! the first marker directly follows the MPA frame. A marker contains the distance to the start of its FPDU.
+//! MPA markers (RFC 5044 section 4.3). In each direction with markers, a four-octet marker starts at every
+//! 512th octet. The first marker directly follows the MPA frame. A marker contains the distance to the start
+//! of its FPDU.
 //!
-//! A receiver requests markers in its MPA frame. The markers before and inside an FPDU belong to this FPDU,
-//! and its CRC covers them.
+//! A receiver requests markers in its MPA frame. A marker directly before or inside an FPDU belongs to this
+//! FPDU, whose CRC covers the marker.
 
 use alloc::vec::Vec;
 
 use super::fpdu::{self, FpduError, MARKER_LEN as LEN};
 
-/// Distance between the first octets of two markers.
+/// Distance between the first octets of consecutive markers, in octets.
 pub const INTERVAL: usize = 512;
 
 /// The position in one direction of a stream, relative to markers and FPDUs.
@@ -52,7 +53,7 @@ impl Markers {
         if self.at != 0 {
             return None;
         }
-        // The distance fits into 16 bits, because senders never create longer FPDUs.
+        // The distance fits into 16 bits, because senders never create FPDUs of 64 KiB or more.
         let distance = u16::try_from(self.since).unwrap_or(u16::MAX);
         self.pass_marker();
         let [high, low] = distance.to_be_bytes();

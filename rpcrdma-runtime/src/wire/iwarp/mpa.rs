@@ -1,7 +1,7 @@
 //! The MPA request and reply that open a connection (RFC 5044 section 7.1, RFC 6581).
 //!
 //! A frame is read in two steps, so that no unchecked length from the peer determines an allocation. First,
-//! [`HEADER_LEN`] octets are parsed as a [`FrameHeader`], which rejects a length above [`MAX_PRIVATE_DATA`].
+//! [`FrameHeader::parse`] parses [`HEADER_LEN`] octets and rejects a length above [`MAX_PRIVATE_DATA`].
 //! Then the private data of this length is read. In an enhanced frame, the data starts with [`ReadDepths`].
 
 /// Size of a frame's fixed part in octets, before its private data.
@@ -96,8 +96,8 @@ impl FrameHeader {
     /// Parses the fixed part of a frame of the given kind.
     ///
     /// # Errors
-    /// [`MpaError::Key`], [`MpaError::Revision`], [`MpaError::PrivateData`], or [`MpaError::NoDepths`] if an
-    /// enhanced frame is too short for IRD and ORD.
+    /// Returns [`MpaError`] if the fixed part is invalid, or if the private data of an enhanced frame is too
+    /// short for IRD and ORD.
     pub fn parse(kind: FrameKind, octets: &[u8; HEADER_LEN]) -> Result<Self, MpaError> {
         let [key @ .., flags, revision, len_high, len_low] = octets;
         if key != kind.key() {

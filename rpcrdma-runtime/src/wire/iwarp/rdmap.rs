@@ -107,7 +107,7 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// Parses the payload of a Read Request's segment. Returns `None` unless its size is
+    /// Parses the payload of a Read Request's segment. Returns `None` unless the size of the payload is
     /// [`READ_REQUEST_LEN`].
     #[must_use]
     pub fn parse(octets: &[u8]) -> Option<Self> {

@@ -64,7 +64,7 @@ impl Code {
     pub const MSN_RANGE: Code = code(1, 2, 0x03);
     /// DDP, untagged: the offset does not continue the message.
     pub const INVALID_OFFSET: Code = code(1, 2, 0x04);
-    /// DDP, untagged: the message is longer than the Receive.
+    /// DDP, untagged: the message is longer than the Receive buffer.
     pub const TOO_LONG: Code = code(1, 2, 0x05);
     /// DDP, untagged: invalid version.
     pub const UNTAGGED_VERSION: Code = code(1, 2, 0x06);
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(
             code(&[0x20, 0x02, 0x00, 0x00]),
             Some(Code::CRC),
-            "without flags, the format is that of RFC 5040"
+            "without flags, the format of RFC 5040 is tried first"
         );
         assert_eq!(
             code(&[0x20, 0x07, 0x03, 0x00]),

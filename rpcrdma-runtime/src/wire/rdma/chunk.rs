@@ -6,7 +6,7 @@ use crate::wire::generated::rpcrdma1 as xdr;
 /// One segment of a Read chunk (RFC 8166 section 3.4.5). Segments with the same position form one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadSegment {
-    /// The position of the chunk's item in the unreduced stream; 0 if the chunk contains the stream itself.
+    /// Position of the chunk's item in the unreduced Payload stream, or 0 if the chunk contains this stream.
     pub position: u32,
     /// The memory segment.
     pub segment: Segment,

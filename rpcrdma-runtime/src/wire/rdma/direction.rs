@@ -12,8 +12,9 @@ pub enum Direction {
     Reply,
 }
 
-/// The encoded sizes in bytes of a segment, and of a Read segment with its position.
+/// The encoded size of a segment in bytes.
 const SEGMENT: usize = 16;
+/// The encoded size of a Read segment in bytes, including its position.
 const READ_SEGMENT: usize = 20;
 
 /// Determines the direction of a message on a connection where both peers send calls. An RDMA_MSG has the

@@ -39,7 +39,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Returns true if items may be moved out of messages with this credential and out of their replies. The
+    /// Returns true if items may be reduced in messages with this credential and in the replies to them. The
     /// integrity and privacy services of RPCSEC_GSS forbid reduction, since they protect arguments and
     /// results as a whole (RFC 8166 section 8.2.2.3). Returns false for an RPCSEC_GSS credential without a
     /// valid service.

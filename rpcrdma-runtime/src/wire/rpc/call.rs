@@ -125,7 +125,7 @@ impl CallHeader {
     /// Writes the verifier, which completes a header.
     ///
     /// # Errors
-    /// Fails if the verifier exceeds 400 bytes, or with the sink's error.
+    /// Fails if the body of the verifier exceeds 400 bytes, or with the sink's error.
     pub fn encode_verifier<S: Sink + ?Sized>(verifier: &Verifier, sink: &mut S) -> Result<(), Error> {
         verifier.to_xdr().encode(sink)
     }
@@ -138,7 +138,7 @@ impl CallHeader {
         CallHeader::decode_verified(reader).map(|(header, _, _)| header)
     }
 
-    /// Reads the header. Also returns the verifier, and the size of the header before the verifier in bytes.
+    /// Reads the header. Also returns the verifier, and the size in bytes of the header before the verifier.
     fn decode_verified(reader: &mut Reader<'_>) -> Result<(Self, Verifier, usize), CallRefusal> {
         let before = reader.remaining();
         // Reads single words, because the error depends on how much of the header is present.

@@ -77,8 +77,9 @@ impl GssCredential {
     /// Decodes the body of a credential.
     ///
     /// # Errors
-    /// [`AuthStat::RejectedCredential`] if the version is not 1 (RFC 2203 section 5.1), or
-    /// [`AuthStat::BadCredential`] if the body cannot be decoded (section 5.3.3.3).
+    /// - [`AuthStat::RejectedCredential`] if the version is not 1 (RFC 2203 section 5.1).
+    /// - [`AuthStat::BadCredential`] if the body cannot be decoded (section 5.3.3.3), or if the service
+    ///   number is invalid outside context creation.
     pub fn decode(body: &Bytes) -> Result<Self, AuthStat> {
         let vers_1 = match from_bytes(body) {
             Ok(xdr::RpcGssCredT::RpcsecGssVers1(vers_1)) => vers_1,

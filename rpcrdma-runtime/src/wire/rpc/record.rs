@@ -1,7 +1,7 @@
 //! Record marking: RPC messages on a byte stream (RFC 5531 section 11).
 //!
-//! A record is one message and consists of fragments. The word before a fragment contains the length of the
-//! fragment, and the highest bit of this word marks the last fragment.
+//! A record is one message and consists of fragments. The word before a fragment is its mark: it contains the
+//! length of the fragment, and its highest bit is set for the last fragment.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error as ThisError;
@@ -85,7 +85,7 @@ impl Records {
     }
 
     /// Returns the next record if it is complete. A record in one fragment shares the memory of `input`.
-    /// Octets of the record are removed from `input`. If the record is incomplete, append more octets to
+    /// Processed octets are removed from `input`. If the record is incomplete, append more octets to
     /// `input` and call this method again.
     ///
     /// # Errors

@@ -83,7 +83,7 @@ impl Ident {
 
 impl Parameters {
     /// # Safety
-    /// Pointer and length of the private data must be valid.
+    /// The pointer to the private data and its length must be valid.
     pub(super) unsafe fn of(parameters: &ConnParam) -> Self {
         let (at, len) = (parameters.private_data.cast::<u8>(), usize::from(parameters.private_data_len));
         let mut private_data = Vec::new();

@@ -186,7 +186,7 @@ impl Device {
         }
     }
 
-    /// Frees queue entries after a completion was polled.
+    /// Frees the entries of the send queue or the receive queue that a polled completion covers.
     pub(super) fn polled(&mut self, entry: &Entry) {
         let pair = self.pairs.values_mut().find(|pair| pair.number == entry.pair);
         let Some(pair) = pair else { return };

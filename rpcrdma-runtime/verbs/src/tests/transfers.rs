@@ -117,7 +117,7 @@ fn work_that_cannot_be_posted_at_once_needs_polling() {
     });
 }
 
-/// The completion arrives between the last poll and arming the completion queue.
+/// The completion arrives between the last poll and the arming of the completion queue.
 #[test]
 fn a_completion_before_arming_the_queue_is_not_missed() {
     with(Settings::CARD, async |device| {

@@ -18,7 +18,8 @@ pub(super) struct Net {
     pub(super) rng: Rng,
     delay: Duration,
     faults: Faults,
-    /// True if the connection is broken. Sends and RDMA Reads and Writes that are submitted later are lost.
+    /// True once a fault has broken the connection. Sends and RDMA Reads and Writes that are submitted later
+    /// are lost.
     pub(super) broken: bool,
     pub(super) lost_work: LostWork,
     /// Scheduled events, ordered by time and then by the order of scheduling.

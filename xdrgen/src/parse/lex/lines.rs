@@ -39,8 +39,8 @@ impl<'a> Lexer<'a, '_> {
         true
     }
 
-    /// Consumes `pragma DIRECTIVE NAME;`: an option of Linux's XDR compiler for C code. XDR continues after
-    /// the `;`.
+    /// Consumes `pragma DIRECTIVE NAME;`, which controls the C code that Linux's XDR compiler emits. XDR
+    /// continues after the `;`.
     fn pragma(&mut self, rest: &str) {
         let line = rest.get(..line_length(rest)).unwrap_or("");
         let end = line.find(';').map(|at| at + 1);
@@ -118,9 +118,9 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Processes a `#define`. A name for a type whose meaning changes within the text becomes a macro. Any
-    /// other name becomes a constant if the value can be computed or is another name. Otherwise, or if the
-    /// name is a keyword, the name may become a macro, and the line is kept for C.
+    /// Processes a `#define`. A name that stands for a type becomes a macro if the name's meaning changes
+    /// within the text. Any other name becomes a constant if the value can be computed or is another name.
+    /// Otherwise, or if the name is a keyword, the name may become a macro, and the line is kept for C.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };

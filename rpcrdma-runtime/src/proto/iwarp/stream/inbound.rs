@@ -17,7 +17,7 @@ use crate::xdr::copied;
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
     pub(super) placement: Option<Box<Placement>>,
-    /// The markers, if the local peer requires them.
+    /// The position relative to the markers of received FPDUs, if the local peer requires markers.
     pub(super) markers: Option<Markers>,
     /// The number of FPDUs with valid headers. `Stream::terminate` raises this number to at least 1.
     pub(super) fpdus: u64,
@@ -164,7 +164,8 @@ impl Inbound {
         self.receives = self.receives.saturating_add(u64::from(count));
     }
 
-    /// Returns the progress of an incomplete FPDU, Send and RDMA Write.
+    /// Returns progress counters for the rest of an FPDU, a Send and an RDMA Write, in this order (see
+    /// [`Stream::peer_progress`]).
     pub(super) fn peer_progress(&self) -> [Option<u64>; 3] {
         let writing = matches!(self.tagged, Some(PartialTagged::Write { .. }));
         [

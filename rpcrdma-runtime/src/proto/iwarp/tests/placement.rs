@@ -6,7 +6,7 @@ use super::*;
 const SIZE: usize = 200_000;
 
 /// Delivers octets as a connection does: directly to their destination if possible. Returns the number of
-/// octets delivered directly. Each read takes at most as many octets as `limit` returns.
+/// octets delivered directly. Each step delivers at most `limit()` octets, but at least one.
 fn deliver(stream: &mut Stream, octets: &[u8], mut limit: impl FnMut() -> usize) -> usize {
     let (mut rest, mut direct) = (octets, 0);
     while !rest.is_empty() {
@@ -145,7 +145,7 @@ fn an_invalidated_sink_lacks_an_incomplete_fpdu() {
 
 #[test]
 fn an_abandoned_sink_drops_an_incomplete_fpdu() {
-    // The octets end after the header of the first FPDU, 4 octets later, or in the second FPDU.
+    // The sink is abandoned after the header of the first FPDU, 4 octets later, or in the second FPDU.
     for arrived in [16, 20, 100_000] {
         let (mut receiver, sink, octets) = writes(true, &[]);
         deliver(&mut receiver, &octets[..arrived], || 30_000);

@@ -78,7 +78,7 @@ pub(super) fn read_request(msn: u32, request: ReadRequest) -> Vec<u8> {
     untagged(Opcode::ReadRequest, true, (1, msn, 0), &payload)
 }
 
-/// Returns a responder that has received its first FPDU, with this number of Receives.
+/// Returns a responder that has this number of Receives and has received its first FPDU.
 pub(super) fn responder(change: impl Fn(&mut StreamConfig), receives: u32) -> Stream {
     let mut config = config(Role::Responder);
     change(&mut config);
@@ -123,7 +123,7 @@ fn take_message(sent: &mut impl Iterator<Item = Sent>, opcode: Opcode, to: To, l
             return data;
         }
         assert!(!segment.payload.is_empty(), "an empty segment that is not the last");
-        assert_eq!(segment.len, limit, "a segment that is not the last is as large as possible");
+        assert_eq!(segment.len, limit, "a segment that is not the last must be as large as possible");
     }
 }
 

@@ -130,7 +130,7 @@ impl CallState {
     }
 
     /// Returns the outcome of a call whose connection ended. Memory that the provider returns when the
-    /// connection ends cannot be matched to its region. An earlier reply is therefore lost, unless all
+    /// connection ends cannot be matched to its region. A received reply is therefore lost, unless all
     /// regions were already returned or no part of the reply is in them.
     pub(super) fn into_outcome_after_close(
         self,

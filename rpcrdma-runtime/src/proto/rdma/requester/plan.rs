@@ -35,8 +35,8 @@ pub(super) struct Planner {
     pub(super) reply_threshold: u32,
     pub(super) max_segment: u32,
     pub(super) long_call: LongCall,
-    /// Limits on the number of segments and of Write chunks. The same limits apply to the reply, which
-    /// returns the offered chunks.
+    /// Limits on the number of segments and the number of Write chunks. The same limits apply to the reply,
+    /// which returns the offered chunks.
     pub(super) limits: MessageLimits,
 }
 

@@ -30,11 +30,12 @@ pub struct ProcedureId {
 
 /// Identifies a call and its retransmissions by caller, owner, XID, procedure, length and first bytes.
 ///
-/// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same XID. The
+/// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same XID. A
 /// checksum covers the first [`CallIdentity::PREFIX`] bytes of the call, including the content of its chunks.
 /// A retransmission that divides the same bytes into different chunks therefore has the same identity. The
 /// first bytes contain the credential and the start of the arguments, for example the object, the offset and
-/// the count. A longer prefix would slow down every call that writes, and hardly distinguish more calls.
+/// the count. A longer prefix would slow down every call that writes, but distinguish few additional
+/// calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallIdentity {
     xid: u32,

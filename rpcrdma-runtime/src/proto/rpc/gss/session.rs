@@ -196,8 +196,8 @@ impl GssSession {
     pub fn reply_bounds(&self, bounds: ReplyBounds) -> ReplyBounds {
         let overhead = self.context.overhead();
         let mic = Size::padded(u64::from(overhead.mic));
-        // Integrity adds two counts, the sequence number and the checksum. Privacy adds one count, the
-        // sequence number, padding and the mechanism's overhead.
+        // Integrity adds the sequence number, the checksum and two counts. Privacy adds the sequence number,
+        // one count, padding and the mechanism's overhead.
         let more = match self.service {
             GssService::None => return bounds,
             GssService::Integrity => Size::Bounded(4 + 4 + 4).plus(mic),
@@ -248,7 +248,7 @@ impl GssSession {
 }
 
 impl GssSession {
-    /// Reads a reply's header and checks its verifier, if any. Fails if the reply has no results.
+    /// Reads a reply's header and checks its verifier, if any. Fails unless the reply's status is SUCCESS.
     fn verify_reply(&self, reader: &mut Reader<'_>, xid: u32, sequence: u32) -> Result<(), GssFailure> {
         let (verifier, status) = decode_verified(reader, xid)?;
         if let Some(verifier) = verifier {

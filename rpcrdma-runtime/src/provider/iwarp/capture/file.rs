@@ -14,11 +14,11 @@ use super::packet::Segment;
 
 /// The magic number of a pcap file with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
-/// The maximum packet length in the header of the file, in octets.
+/// The snapshot length in the file header: the maximum length of a captured packet, in octets.
 const MAX_PACKET: u32 = 262_144;
 /// LINKTYPE_RAW: packets start with the IP header.
 const RAW_IP: u32 = 101;
-/// Length of the header of each packet, in octets.
+/// Length of the pcap header of each packet, in octets.
 const RECORD_HEAD: usize = 16;
 
 /// The addresses of the initiator and the responder of a connection.
@@ -113,7 +113,7 @@ impl CaptureFile {
 }
 
 impl State {
-    /// Returns the number of octets written.
+    /// Appends a packet to the file. Returns the number of octets written.
     fn append(&mut self, segment: &Segment, payload: &[u8]) -> io::Result<u64> {
         let State { file, packet, .. } = self;
         packet.clear();

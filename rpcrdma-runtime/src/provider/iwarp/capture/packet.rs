@@ -27,7 +27,7 @@ pub(super) struct Segment {
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
     pub(super) seq: u32,
-    /// The acknowledgment number, or `None` in the first packet.
+    /// The acknowledgment number, or `None` in the first packet of a connection.
     pub(super) ack: Option<u32>,
     pub(super) flag: Flag,
 }

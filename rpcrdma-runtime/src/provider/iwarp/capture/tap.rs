@@ -60,7 +60,7 @@ impl PacketSplitter {
         self.markers = markers.then(Markers::default);
     }
 
-    /// Returns how many of the octets the next packet contains: at least one unless `octets` is empty.
+    /// Returns the number of `octets` to put in the next packet: at least one unless `octets` is empty.
     fn next(&mut self, octets: &[u8]) -> usize {
         let max = octets.len().min(MAX_PAYLOAD);
         if !self.framed {

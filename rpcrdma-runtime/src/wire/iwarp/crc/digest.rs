@@ -1,4 +1,4 @@
-//! CRC32C computed with the processor's instructions.
+//! CRC32C computed with dedicated processor instructions where available.
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 pub(super) use crc_fast::Digest;

@@ -43,7 +43,8 @@ impl Net {
         }
     }
 
-    /// Returns the first `placed` data octets of an RDMA Write, or `None` if the complete event is lost.
+    /// Counts the loss. Returns an RDMA Write with only its first `placed` data octets, or `None` if the
+    /// complete event is lost.
     fn truncate(&mut self, event: Event, placed: u64) -> Option<Event> {
         match event {
             Event::Write { to, sink, data } if placed > 0 => {
