@@ -414,7 +414,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
         wanted: u32,
     ) -> Result<(u32, Attributes), NfsError>;
 
-    /// Returns the content of a symbolic link.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     /// [`NfsError::Inval`] if the file is not a symbolic link.

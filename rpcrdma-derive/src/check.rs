@@ -91,7 +91,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         errors.at(field.ty, "`list` marks a chain of optional data: write the field as a `Vec`");
     }
     if let Some(span) = attrs.recursive.filter(|_| attrs.eligible.is_some()) {
-        errors.at_span(span, "a DDP-eligible item is opaque data or a string and contains no other values: remove `recursive`, or mark the field with the bytes inside the other type");
+        errors.at_span(span, "a DDP-eligible item is opaque data or a string and contains no other values: remove `recursive`, or mark the bytes field of the inner type");
     }
 }
 

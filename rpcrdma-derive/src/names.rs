@@ -43,7 +43,7 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
 pub(crate) fn define_type_aliases(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;
-    // A type alias must use all of its parameters, but a field's type may use only some.
+    // A type alias must use all of its type parameters, but a field's type may use only some.
     if parameters(generics).next().is_some() {
         return aliases;
     }

@@ -3,8 +3,8 @@
 //! The codec uses only `core` and `alloc`. Decoding shares the memory of the received message: an [`Opaque`]
 //! is a view, not a copy. An [`XdrString`] that is too long to be stored inline is also a view. Input from a
 //! peer is untrusted: the memory initially reserved for an array is at most the size of the remaining bytes
-//! plus one element. Encoding and decoding check every bound. Padding must be zero, and
-//! nesting depth is limited.
+//! plus one element. Encoding and decoding check every bound. Padding must be zero, and nesting depth is
+//! limited.
 //!
 //! The data types form two families. [`Opaque`] and [`XdrString`] own or share their memory and can be
 //! stored for any length of time. [`OpaqueRef`], [`StringRef`], [`ArrayRef`], [`ListRef`] and [`BoxRef`]

@@ -98,7 +98,7 @@ async fn a_silent_peer_does_not_delay_the_stop() {
     drop(silent);
 }
 
-/// The kernel would accept connections for an open listener, and calls on these connections would fail.
+/// If the listener stayed open, the kernel would accept connections, and calls on them would fail.
 #[tokio::test]
 async fn a_stopping_server_refuses_connections() {
     let gate = GateServer::new(false);

@@ -90,7 +90,7 @@ pub(crate) fn mpa_request() -> io::Result<Vec<u8>> {
 
 const OFFER: Offer = Offer { crc: false, markers: false, ird: 128, ord: 16 };
 
-/// An iWARP connection that sends and receives only on request.
+/// An iWARP connection without a background task: the attack decides when to send and when to receive.
 pub(crate) struct RdmaPeer {
     pub(crate) socket: TcpStream,
     stream: Stream,

@@ -213,7 +213,7 @@ fn a_new_value_in_many_unions_has_one_finding() {
     let (_, compared) = compare(&base, &base.replace("BAD = 1", "BAD = 1, WORSE = 2, WORST = 3"));
     let messages: Vec<String> = compared.breaches.iter().map(|breach| breach.text().message).collect();
     let expected = ["WORSE", "WORST"]
-        .map(|name| format!("`{name}` is a new value for the default arm of `u0`, and in 39 more places"));
+        .map(|name| format!("`{name}` is a new value for the default arm in `u0`, and in 39 more places"));
     assert_eq!(messages, expected);
 }
 

@@ -311,7 +311,7 @@ impl Unstable {
     }
 
     /// Returns true if the COMMIT that returned `committed` stored all data, that is, if every unstable write
-    /// returned the same verifier.
+    /// returned `committed` too.
     fn is_stored(&self, committed: Writeverf3) -> bool {
         self.first.is_none_or(|first| !self.differ && first == committed)
     }

@@ -238,8 +238,9 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    /// This field is first and pointer-sized, like the error in a `Result`. The compiler then copies length
-    /// and data separately. A single load of both would wait for their two separate stores.
+    /// This field is first and pointer-sized, so that the error of a `Result` occupies the same place. The
+    /// compiler then copies length and data separately. A single load of both would wait for their two
+    /// separate stores.
     len: usize,
     /// Bytes after the first `len` are unspecified and are never part of the value.
     data: [u8; MAX],

@@ -258,7 +258,7 @@ impl Slab {
     /// Copies data into a slot, starting at offset `skip`.
     ///
     /// # Safety
-    /// The device must not be using that part of the slot.
+    /// The device must not be using the part of the slot that is written.
     pub(super) unsafe fn write(&mut self, index: usize, skip: usize, data: &[u8]) -> Option<()> {
         let at = self.locate(index, skip, data.len())?;
         // SAFETY: both ranges have `data.len()` octets. They do not overlap, because no reference to the

@@ -62,7 +62,7 @@ kinds! {
         .and(*default, "the base's default arm");
     /// A new value that selects the default arm.
     X507 Error ValueForDefault { name: String, of: String, default: Span, more: usize } =>
-        text(format!("`{name}` is a new value for the default arm of `{of}`{}", more_places(*more)))
+        text(format!("`{name}` is a new value for the default arm in `{of}`{}", more_places(*more)))
         .label("the new value")
         .and(*default, "the base's default arm");
     /// an arm was removed

@@ -25,8 +25,8 @@ pub(crate) struct Context<'a> {
     pub(crate) text: &'a str,
     pub(crate) map: &'a Map,
     pub(crate) lexed: &'a Lexed<'a>,
-    /// True if prose may follow a definition. The definition is then kept even if its last `;`
-    /// is missing.
+    /// True if prose may follow a definition. The definition is then kept even if its last `;` is
+    /// missing.
     pub(crate) prose: bool,
     /// True if the document is published and cannot be corrected. Obvious mistakes are then accepted, such as
     /// several declarations in one arm.

@@ -50,8 +50,8 @@ impl Capture {
     /// environment names. Listening and connecting call this method: call it earlier to detect errors sooner.
     ///
     /// # Errors
-    /// [`CaptureError`] if the file that the environment names cannot be created, or, on Unix, if another
-    /// capture uses it. Later calls return the same error.
+    /// [`CaptureError`] if the file named by [`CAPTURE_VARIABLE`] cannot be created or, on Unix, if another
+    /// capture uses the file. Later calls return the same error.
     pub fn file(&self) -> Result<Option<CaptureFile>, CaptureError> {
         static NAMED: OnceLock<Result<Option<CaptureFile>, CaptureError>> = OnceLock::new();
         match self {

@@ -96,8 +96,8 @@ impl FrameHeader {
     /// Parses the fixed part of a frame of the given kind.
     ///
     /// # Errors
-    /// Returns [`MpaError`] if the fixed part is invalid, or if the private data of an enhanced frame is too
-    /// short for IRD and ORD.
+    /// [`MpaError::Key`], [`MpaError::Revision`], [`MpaError::PrivateData`] if the private data is too long,
+    /// or [`MpaError::NoDepths`] if the private data of an enhanced frame is too short for IRD and ORD.
     pub fn parse(kind: FrameKind, octets: &[u8; HEADER_LEN]) -> Result<Self, MpaError> {
         let [key @ .., flags, revision, len_high, len_low] = octets;
         if key != kind.key() {
