@@ -350,8 +350,8 @@ struct Range {
     count: u32,
 }
 
-/// Reads a range, and calls again after a short reply. Also returns true if the range reaches the end of the
-/// file. `reader` has memory for one result; `remote` makes the call if that memory is in use.
+/// Reads a range, and calls again after a short reply. Returns the data, and whether the range reaches the
+/// end of the file. `reader` has memory for one result; `remote` makes the call if that memory is in use.
 ///
 /// The data of short replies is copied. Otherwise, each reply would keep memory for a complete range, and a
 /// hostile server could exhaust memory with replies of a few bytes.

@@ -71,7 +71,7 @@ pub(super) struct Faults {
     /// An RDMA Read fills only half of its sink and still succeeds.
     pub(super) short_reads: bool,
     pub(super) fail_registration: bool,
-    /// Registration for windows fails at this address, as for read-only memory.
+    /// Registering memory at this address for a window fails, as it does for read-only memory.
     pub(super) read_only: Option<usize>,
     pub(super) fail_deregistration: bool,
     pub(super) fail_sends: bool,

@@ -81,7 +81,7 @@ pub enum Rules {
 /// Definitions that were omitted from the new protocol. A part that seems to be removed may be among them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
-    /// The names of the omitted definitions. An unknown name is empty.
+    /// The names of the omitted definitions. An empty string stands for an unknown name.
     names: HashSet<String>,
     /// True if programs, or parts of programs, may have been omitted.
     programs: bool,
