@@ -22,7 +22,8 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Compiles arbitrary text. The result must be valid Rust or contain at least one error.
+/// Compiles arbitrary text. All output must be valid Rust. If there is no output, at least one error must be
+/// reported.
 ///
 /// A form feed on a line by itself separates two documents.
 pub(crate) fn generate(data: &[u8]) {

@@ -1,4 +1,4 @@
-//! The decoders and encoders of other crates, called as their documentation shows.
+//! Our borrowing types, and the decoders and encoders of other crates, called as their documentation shows.
 
 use bytes::Bytes;
 use nfs3_types::xdr_codec::{Pack, Unpack};

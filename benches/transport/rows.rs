@@ -28,9 +28,9 @@ pub(crate) struct Row {
 /// The divisor of a row's times.
 #[derive(Clone, Copy)]
 pub(crate) enum Base {
-    /// A round trip of the row with this key over raw TCP.
+    /// The time of the row with this key over raw TCP.
     Raw(&'static str),
-    /// The same transport's row with this key.
+    /// The time of the row with this key over the same transport.
     Same(&'static str),
 }
 

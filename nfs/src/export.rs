@@ -249,7 +249,7 @@ pub struct Entry {
     pub found: Option<Found>,
 }
 
-/// The end of a listing.
+/// The result of a listing, apart from its entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     /// The verifier that accompanies the cookies.
@@ -449,7 +449,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Creates a regular file.
     ///
     /// # Errors
-    /// [`NfsError::Exist`], and as [`Export::lookup`]. All methods that create a file or directory can return
+    /// As [`Export::lookup`], and [`NfsError::Exist`]. All methods that create a file or directory can return
     /// these errors.
     fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
 
@@ -477,8 +477,9 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// default implementation supports no kind.
     ///
     /// # Errors
-    /// [`NfsError::NotSupp`] for unsupported devices, sockets and pipes, [`NfsError::BadType`] for other
-    /// kinds, [`NfsError::Perm`] for kinds that this caller may not create, and as [`Export::create`].
+    /// As [`Export::create`], [`NfsError::NotSupp`] for unsupported devices, sockets and pipes,
+    /// [`NfsError::BadType`] for other kinds, and [`NfsError::Perm`] for kinds that this caller may not
+    /// create.
     fn mknod(
         &self,
         caller: &NfsCaller,

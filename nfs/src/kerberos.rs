@@ -30,7 +30,7 @@ pub fn server() -> Result<GssServer, GssError> {
 }
 
 /// Returns the mapping of principals to users. The mapping looks up a principal's local name in the password
-/// database. All exports share one cache.
+/// database. Every call returns the same mapping, so all exports share its cache of users.
 #[must_use]
 pub fn principals() -> Principals {
     static SHARED: LazyLock<Principals> =

@@ -59,8 +59,8 @@ pub enum LogFormat {
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts the log of the program. `RUST_LOG` sets the filter. By default, the log contains events of `level`
-/// and more severe events, and in JSON also warnings. With [`LogFormat::Json`], the log also contains the
-/// program's own messages, warnings and errors.
+/// and more severe events; in JSON, it contains at least all warnings and errors. With [`LogFormat::Json`],
+/// the log also contains the program's own messages, warnings and errors.
 ///
 /// # Panics
 /// Panics if the process already has a log.
@@ -118,8 +118,8 @@ pub fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Escapes the same characters as [`escaped`] in a line of JSON, as `\uXXXX`. The value stays the same, since
-/// such characters occur only in strings.
+/// Escapes the same characters as [`escaped`] in a line of JSON, as `\uXXXX`. The JSON value stays the
+/// same, since such characters occur only in strings.
 #[must_use]
 pub fn escaped_json(line: &str) -> String {
     line.chars()

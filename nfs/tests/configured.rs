@@ -419,7 +419,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object }).await.unwrap();
     let stale = rpcrdma_nfs3::Nfsstat3::Nfs3errStale;
     assert!(matches!(found, rpcrdma_nfs3::Getattr3Res::Default(status) if status == stale), "{found:?}");
-    // Another directory at the same path replaces the export.
+    // A reload serves another directory that was moved to the same path.
     std::fs::rename(place.path("b"), place.path("old")).unwrap();
     std::fs::rename(place.path("a"), place.path("b")).unwrap();
     fs::write(place.path("b/new"), "new").unwrap();

@@ -1,5 +1,5 @@
-//! A call that runs out of file descriptors after it has created a file removes the file. This file has only
-//! one test, because another test in the same process would also use descriptors.
+//! If a call runs out of file descriptors after it has created a file, the call removes the file. This file
+//! has only one test, because another test in the same process would also use descriptors.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

@@ -78,8 +78,8 @@ pub(crate) fn borrow(ty: &Type) -> Option<Borrow> {
     }
 }
 
-/// Returns true if a path in a type begins with a name for which `names` returns true. Ignores names after
-/// `::`, constants in braces and lengths of arrays.
+/// Returns true if a path in a type begins with a name for which `names` returns true. Ignores
+/// constants in braces, lengths of arrays, and names after `::`.
 pub(crate) fn mentions(tokens: TokenStream, names: &dyn Fn(&Ident) -> bool) -> bool {
     let mut is_behind_colon = false;
     tokens.into_iter().any(|token| {

@@ -121,7 +121,8 @@ pub trait Connection: Send {
     /// Starts an action without blocking. [`Completion::Closed`] reports a failure of the connection.
     fn submit(&mut self, action: Action);
 
-    /// Polls for the next completion. Polling also sends and receives, so blocked output does not stop input.
+    /// Polls for the next completion. Each poll also sends and receives data, so blocked output does not
+    /// stop input.
     /// After [`Completion::Closed`], the method always returns [`Poll::Pending`].
     fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion>;
 

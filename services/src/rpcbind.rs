@@ -26,8 +26,8 @@
 //! ```
 //!
 //! Lookups on another machine use TCP. By default, an rpcbind accepts registrations only from its own
-//! machine, and Linux's rpcbind only over its local socket, which [`Rpcbind::local`] finds. With the option
-//! `-i`, Linux's rpcbind accepts registrations from any host.
+//! machine. Linux's rpcbind accepts them only over its local socket, which [`Rpcbind::local`] finds, unless
+//! the option `-i` permits registrations from any host.
 
 mod address;
 mod error;

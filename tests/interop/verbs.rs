@@ -59,7 +59,7 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     programs
 }
 
-/// Sets up the device in the guest, shares the programs as `/run/bin` and, if `knfsd` is true, starts the
+/// Sets up the device in the guest, shares the programs in `/run/bin` and, if `knfsd` is true, starts the
 /// kernel's server. Returns the guest, or `None` if the test cannot run.
 pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
     // Without the lab, skip the build.

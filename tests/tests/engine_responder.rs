@@ -412,7 +412,7 @@ fn r178_only_unreceived_reads_and_writes_can_break_a_connection() {
         peer.reply(&call, Message::unreduced(stream(len)));
         peer.sent.clear();
     }
-    // With three credits, the first reply had arrived before the fourth call was sent. The second reply was
+    // With three credits, the fourth call is not sent before the first reply arrives. The second reply was
     // inline.
     assert_eq!(suspects(peer), [4, 3]);
     let mut reading = Peer::with(Config { credits: 2, ..Config::default() }, 16, false);

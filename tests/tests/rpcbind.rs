@@ -134,7 +134,7 @@ async fn r250_a_server_over_rdma_is_registered_and_found_under_its_netid() {
         let server = Server::bind("127.0.0.1:0").await.unwrap().services(conf());
         let address = server.local_addr().unwrap();
         let registered = rpcbind.register(&conf(), Netid::rdma(address.ip()), address).await.unwrap();
-        // Clone the table, so that the server can lock the table when it replies below.
+        // Clone the table, so that the rpcbind can lock the table for the lookups below.
         let registrations = table.lock().unwrap().clone();
         let [entry] = &registrations[..] else { panic!("expected one registration") };
         let netids = vers1::Vers1::NETIDS;
@@ -457,7 +457,7 @@ async fn a_missing_rpcbind_is_an_error_except_for_nfs() {
     assert_eq!(found, Some("[::1]:20049".parse().unwrap()));
 }
 
-/// Registers a program with this machine's rpcbind and removes the registration, if `RPCRDMA_RPCBIND` is set.
+/// If `RPCRDMA_RPCBIND` is set, registers a program with this machine's rpcbind and removes the registration.
 #[tokio::test]
 async fn the_rpcbind_of_this_machine() {
     if std::env::var_os("RPCRDMA_RPCBIND").is_none() {

@@ -298,8 +298,8 @@ async fn read_depths_are_the_minimum_of_both_peers() {
     assert_eq!((peer.info().ord, peer.info().ird), (4, 2));
 }
 
-/// Data of up to 8 KiB uses memory that stays registered and that the peer cannot access, except for RDMA
-/// Reads over iWARP. All other data uses separate memory.
+/// Except for RDMA Reads over iWARP, data of up to 8 KiB uses memory that stays registered and that the peer
+/// cannot access. All other data uses separate memory.
 #[tokio::test]
 async fn short_data_is_read_and_written() {
     let Some(at) = device() else { return };
@@ -315,7 +315,7 @@ async fn short_data_is_read_and_written() {
     };
     // An empty RDMA Read completes at once.
     let pieces = [(5, 0), (0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)];
-    // All Reads run concurrently, each with separate memory.
+    // All Reads run concurrently, so no two Reads may share memory.
     for (token, (skip, length)) in (10..).zip(pieces) {
         peer.submit(Action::read(Token(token), piece(source, skip, length)));
     }

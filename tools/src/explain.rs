@@ -97,7 +97,8 @@ struct Reading {
     omitted: usize,
     /// The number of packets omitted because `connections` has no room for their connection.
     rejected: u64,
-    /// True once an eviction has removed too few connections; no further eviction runs.
+    /// True once an eviction has removed fewer than `CONNECTIONS_MAX / 8` connections. No further eviction
+    /// runs then.
     is_full: bool,
     /// The index of the latest connection for each pair of addresses. The lower address comes first.
     latest: HashMap<(SocketAddr, SocketAddr), usize>,

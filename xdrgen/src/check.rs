@@ -30,7 +30,8 @@ struct Facts<'h> {
 enum Rule {
     /// Runs before invalid definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
-    /// Runs after these definitions are omitted. Does not run when protocols are compared.
+    /// Runs after invalid definitions of published documents are omitted. Does not run when protocols are
+    /// compared.
     Remaining(fn(&Hir, &mut Found)),
     /// Runs after the names in all bindings are resolved and the listed fields are marked as eligible.
     Binding(fn(&Facts<'_>, &mut Found)),

@@ -351,7 +351,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Adds a change if two numbered parts of a container differ. Returns the path of the parts.
+    /// Adds a change if a numbered part differs between the versions of its container. Returns the path of
+    /// the part.
     fn number(
         &mut self,
         within: Path<'m>,

@@ -192,7 +192,7 @@ impl Kind {
     }
 }
 
-/// A consequence of a finding, or the origin of the document's text at its position.
+/// A consequence of a finding, or the origin of the text at the finding's position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// Invalid text of a published document is omitted.
@@ -424,7 +424,7 @@ const KEPT: usize = 4096;
 pub(crate) struct Found {
     pub(crate) kept: Vec<Diagnostic>,
     pub(crate) more: Count,
-    /// The errors and warnings passed to `push`, whether stored or not.
+    /// The numbers of errors and warnings passed to `push`, whether stored or not.
     all: Count,
 }
 

@@ -230,7 +230,8 @@ fn analyzed(
         programs: hir.programs.len(),
         procedures: hir.procedures().count(),
     };
-    // If definitions are missing after an error, correct bindings would be reported as invalid.
+    // If definitions are missing after an error, lowering is skipped: correct bindings would be reported as
+    // invalid.
     let module =
         if is_complete { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
     let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());

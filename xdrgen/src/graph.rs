@@ -173,7 +173,7 @@ struct Walk {
     next: usize,
 }
 
-/// The number of an unvisited type, and the cycle of a type whose cycle is incomplete.
+/// The number of an unvisited type, and the cycle number of a type whose cycle is incomplete.
 const NONE: usize = usize::MAX;
 
 impl Walk {

@@ -195,7 +195,7 @@ pub struct Procedure {
     pub docs: Docs,
 }
 
-/// A number of bytes: a sum of fields of a call's arguments and a constant.
+/// A number of bytes: the sum of a constant and of fields of a call's arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     /// The paths of the fields. The `bool` is true for an `unsigned hyper`, and false for an `unsigned int`.

@@ -256,7 +256,7 @@ pub struct ReplyBounds {
     pub whole: Option<Sum>,
 }
 
-/// A number of bytes: a sum of fields of the arguments and a constant.
+/// A number of bytes: the sum of a constant and of fields of the arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     pub fields: Vec<FieldPath>,

@@ -75,8 +75,8 @@ fn own_documents() {
         let mut verbatim = Options { names: Names::Verbatim, ..Options::module("sample") };
         // `arbitrary` is omitted, because the formatter does not format expressions in attributes.
         verbatim.derives = ["serde", "a::B"].map(String::from).to_vec();
-        // In one file, xdrgen does not count the indentation of a document's module toward the line length,
-        // but the formatter does.
+        // Two documents are emitted to a directory: in a single file, xdrgen does not count the indentation
+        // of a document's module toward the line length, but the formatter does.
         let files = if base.is_some() { Options::directory(true) } else { Options::module("sample") };
         let inside =
             if base.is_some() { Options { runtime: "crate".to_owned(), ..files.clone() } } else { inside };

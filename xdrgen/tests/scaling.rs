@@ -13,7 +13,8 @@ use shapes::{SHAPES, Shape};
 
 /// The number of parts of the smaller document. It exceeds the maximum number of similarity searches.
 const SMALL: usize = 128;
-/// The ratio of the larger to the smaller number of parts. Quadratic work would grow by its square.
+/// The ratio of the larger to the smaller number of parts. Quadratic work would grow by the square of this
+/// ratio.
 const TIMES: usize = 8;
 
 /// Returns the results of a run: the length of the text, and the allocations.

@@ -158,9 +158,9 @@ impl List {
 }
 
 impl Survivor {
-    /// Returns the name of the mutated function. The description of a mutation ends with ` in FUNCTION`, or
-    /// begins with `replace FUNCTION -> TYPE with ` or `replace FUNCTION with ` if the complete function is
-    /// replaced.
+    /// Returns the name of the mutated function. If the complete function is replaced, the description of the
+    /// mutation begins with `replace FUNCTION -> TYPE with ` or `replace FUNCTION with `. Otherwise, the
+    /// description ends with ` in FUNCTION`.
     fn function(&self) -> &str {
         let inside = self.mutant.rsplit_once(" in ").map(|(_, path)| path);
         let replaced = self.mutant.strip_prefix("replace ").and_then(|rest| {

@@ -246,8 +246,8 @@ impl Package<'_> {
         Ok(())
     }
 
-    /// Runs the guide's servers and clients with values above 8 MiB. Their limits on the data of a call
-    /// derive from the document.
+    /// Runs the guide's servers and clients with values above 8 MiB. The programs derive their limits on the
+    /// data of a call from the document.
     fn long_values(&self) -> Result<(), String> {
         for [file, from, to] in LONG_VALUES {
             self.write(file, &replaced(&read(&self.directory.join(file))?, from, to)?)?;

@@ -26,7 +26,8 @@ impl Remote {
         self.made(above, name, path, made.obj.zip(made.obj_attributes)).await
     }
 
-    /// Returns a created file. Calls LOOKUP if `found`, from the reply of the creating call, is `None`.
+    /// Returns a created file. `found` is from the reply to the call that created the file. If `found` is
+    /// `None`, calls LOOKUP.
     pub(super) async fn made(
         &self,
         above: &RemoteFile,
@@ -83,7 +84,7 @@ impl Remote {
     /// a step fails, the old link stays.
     ///
     /// # Errors
-    /// [`ClientError`], including if the name exists but is not a symbolic link.
+    /// [`ClientError`], for example if the name exists but is not a symbolic link.
     pub async fn update_link(
         &self,
         above: &RemoteFile,
@@ -181,7 +182,7 @@ impl Remote {
     /// Returns the regular file with this name, or creates an empty file.
     ///
     /// # Errors
-    /// [`ClientError`], including if the name exists but is not a regular file.
+    /// [`ClientError`], for example if the name exists but is not a regular file.
     pub async fn find_or_create(
         &self,
         above: &RemoteFile,

@@ -35,7 +35,7 @@ impl Remote {
     /// meanwhile.
     ///
     /// # Errors
-    /// [`ClientError`], including if the server repeats a cookie, returns an empty reply before the end, or
+    /// [`ClientError`], for example if the server repeats a cookie, returns an empty reply before the end, or
     /// lists more than 256 MiB of entries.
     pub async fn list(&self, dir: &RemoteFile) -> Result<Vec<DirectoryItem>, ClientError> {
         Ok(self.list_within(dir, HELD_MAX).await?.0)

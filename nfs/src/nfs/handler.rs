@@ -11,13 +11,14 @@ use crate::export::{
     Export, ExportLimits, FileKind, Found, NfsError, Outcome, Renamed, TRANSFER_MAX, Wcc, access_bits,
 };
 
-/// The FSINFO properties: hard links, symbolic links, one PATHCONF for all files, and settable times.
+/// The FSINFO properties: hard links, symbolic links, the same PATHCONF result for all files, and settable
+/// times.
 const PROPERTIES: u32 = FSF3_LINK | FSF3_SYMLINK | FSF3_HOMOGENEOUS | FSF3_CANSETTIME;
 /// The preferred size of a listing, in bytes.
 const LISTING_BEST: u32 = 64 << 10;
 
-/// Converts the outcome of a procedure that creates a file. The result types of these procedures have the
-/// same form.
+/// Converts the outcome of a procedure that creates a file to the procedure's result. The result types of
+/// these procedures have the same form.
 macro_rules! made {
     ($outcome:expr, $res:ident, $resok:ident, $resfail:ident) => {{
         let Outcome { result, wcc: around } = $outcome;

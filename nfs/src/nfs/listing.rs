@@ -34,8 +34,8 @@ impl Room {
         if self.entries == 0 && !end.eof { Err(NfsError::TooSmall) } else { Ok(end) }
     }
 
-    /// Takes room for an entry, or returns false if the room is insufficient. The first entry may exceed the
-    /// limit on `names`: otherwise a client with a small limit could never proceed.
+    /// Takes room for an entry, or returns false if the room is insufficient. The first entry may exceed
+    /// `dircount`: otherwise a client with a small `dircount` could never proceed.
     fn take(&mut self, names: u64, more: u64) -> bool {
         let fits = names.saturating_add(more) <= self.max && (names <= self.names || self.entries == 0);
         if fits {

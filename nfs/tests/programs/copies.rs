@@ -287,8 +287,8 @@ fn capturing_tcp_or_a_device_causes_a_warning() {
     }
 }
 
-/// Starts a program and waits until `ready` returns true. Then calls `silence`, which may stop the server,
-/// and interrupts the program. Returns the program's output, and the time from the signal to the program's
+/// Starts a program and waits until `ready` returns true. Then calls `silence`, which may stop the server.
+/// Then interrupts the program. Returns the program's output, and the time from the signal to the program's
 /// end.
 fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn()) -> (Output, Duration) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -39,7 +39,8 @@ pub trait Program: 'static {
     const BACKWARD_ONLY: bool = false;
 }
 
-/// A program version with an Upper-Layer Binding (RFC 8166 section 6). A binding may have no eligible items.
+/// A program version with an Upper-Layer Binding (RFC 8166 section 6). A binding without eligible
+/// items is allowed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no Upper-Layer Binding, so it cannot be called over RPC-over-RDMA",
     label = "no binding",

@@ -191,11 +191,11 @@ impl Client {
         PeerLimits { inline, reads: self.handle.session().peer().ird }
     }
 
-    /// Limits calls as the server announced (RFC 5666 section 6.2), until the connection ends. A call longer
-    /// than the server's inline limit is sent with Read chunks, or fails if the server performs no RDMA
-    /// Reads. `connection` is the number of the connection on which the server announced its limits, as
-    /// returned by [`Client::connections`]. If that connection has ended, the method does nothing. The next
-    /// connection starts without these limits, so ask the server again.
+    /// Applies the limits that the server announced (RFC 5666 section 6.2) to calls until the connection
+    /// ends. A call longer than the server's inline limit is sent with Read chunks, or fails if the server
+    /// performs no RDMA Reads. `connection` is the number of the connection on which the server announced
+    /// its limits, as returned by [`Client::connections`]. If that connection has ended, the method does
+    /// nothing. The next connection starts without these limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

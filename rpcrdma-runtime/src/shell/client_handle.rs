@@ -182,8 +182,9 @@ macro_rules! client_methods {
                 $client { handle: self.handle.with_timeout(timeout), $($field: self.$field),* }
             }
 
-            /// Returns a client on the same connection that never retransmits, for calls that must not
-            /// execute twice if the server has no duplicate-request cache. A call that was sent fails with
+            /// Returns a client on the same connection that never retransmits. If the server has no
+            /// duplicate-request cache, use it for calls that must not execute twice.
+            /// A call that was sent fails with
             /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection
             /// ends. If the call is longer than 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may
             /// wrap that error. RPCSEC_GSS calls with a sequence number are never retransmitted.

@@ -136,8 +136,8 @@ const MAX_STEPS: usize = 64;
 
 impl<O: Outbound> Shared<O> {
     /// Returns the state of a client and its driver, which must be spawned. Without `connect`, `first` is the
-    /// only connection. Callers see `peer` until the first connection is made. If `backward` has programs,
-    /// the client stays connected even without calls.
+    /// only connection. `SessionHandle::peer` returns `peer` until the first connection is made. If
+    /// `backward` has programs, the client stays connected even without calls.
     pub(super) fn new(
         policy: Policy,
         (first, connect): (Option<Connected<O>>, Option<Connect<O>>),
@@ -282,8 +282,8 @@ impl<O: Outbound> State<O> {
         self.session.handle_connected(now, requester);
     }
 
-    /// Advances as far as possible without waiting. Returns false if the driver must act before the next
-    /// message from the peer.
+    /// Advances the session and the connection as far as possible without waiting. Returns false if the
+    /// driver must act before the next message from the peer.
     fn advance(&mut self, now: Time) -> bool {
         let mut flushed = true;
         loop {
@@ -295,7 +295,7 @@ impl<O: Outbound> State<O> {
             while let Some(event) = self.session.poll_event() {
                 self.handle_event(event);
             }
-            // Without a connection, for example after the driver is dropped, the loop would not end.
+            // Without a connection, for example after the driver is dropped, `has_work` can stay true.
             if self.connection.is_none() || !self.session.has_work() {
                 break;
             }

@@ -89,7 +89,7 @@ pub struct TimeLimits {
     pub request: Duration,
     /// How long a server may take to send the MPA reply (default 10 s).
     pub reply: Duration,
-    /// How long a peer may stall in the middle of a message, or without accepting output (default 30 s).
+    /// How long a peer may stall in the middle of a message, or accept no output (default 30 s).
     pub stall: Duration,
     /// How long to wait for an iWARP peer to close the connection after a local close (default 1 s).
     pub linger: Duration,

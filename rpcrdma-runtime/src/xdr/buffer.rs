@@ -57,8 +57,8 @@ impl Buffer {
         Some(room)
     }
 
-    /// Returns the initialized memory after the end. [`Buffer::advance`] makes bytes written there part of
-    /// the content.
+    /// Returns the initialized memory after the content. [`Buffer::advance`] makes bytes written there part
+    /// of the content.
     #[inline]
     pub(super) fn ahead(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.len..).unwrap_or_default()

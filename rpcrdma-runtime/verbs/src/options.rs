@@ -12,7 +12,7 @@ pub enum MemoryWindows {
     /// 6.1 and 6.12).
     #[default]
     Auto,
-    /// As `Auto`, but also uses windows on rxe. On rxe, choose `Always` only if the servers are trusted.
+    /// Like `Auto`, but also uses windows on rxe. On rxe, choose `Always` only if the servers are trusted.
     Always,
     /// Never uses windows.
     Never,

@@ -321,7 +321,8 @@ impl QueuePair {
         let post = post.ok_or(io::ErrorKind::Unsupported)?;
         let mut rejected = ptr::null_mut();
         // SAFETY: the queue pair is alive, and the call copies the requests and their elements. `posted`
-        // holds the memory of the requests until they complete or the queue pair is destroyed.
+        // holds the memory that the elements refer to until the requests complete or the queue pair is
+        // destroyed.
         check(unsafe { post(self.raw.as_ptr(), first, &raw mut rejected) })
     }
 

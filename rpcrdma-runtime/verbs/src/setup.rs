@@ -265,7 +265,7 @@ impl VerbsListener {
     /// Waits for the next connection request. Requests for which the system has no resources are refused.
     ///
     /// # Errors
-    /// Fails if the listener itself fails.
+    /// Fails if reading the listener's events fails.
     pub async fn accept(&self) -> io::Result<VerbsRequest> {
         loop {
             let Some(id) = self.current().clone() else {

@@ -37,8 +37,8 @@ impl<C: Connection> Raw<C> {
         (!matches!(completion, Completion::Closed { .. })).then_some(completion)
     }
 
-    /// Waits for a completion for which `wanted` returns a value. Returns `None` if the connection ends
-    /// first.
+    /// Waits for a completion for which `wanted` returns a value, and returns this value. Returns `None` if
+    /// the connection ends first.
     async fn until<T>(&mut self, mut wanted: impl FnMut(Completion) -> Option<T>) -> Option<T> {
         loop {
             if let Some(found) = wanted(self.next_completion().await?) {

@@ -1,5 +1,5 @@
-//! Types defined by a macro, and types with parts removed by `cfg`, several attributes, keywords as names, or
-//! bounds.
+//! Types defined by a macro, and types with bounds, several attributes, keywords as names, or parts removed
+//! by `cfg`.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, XdrString, from_slice, to_bytes};
 

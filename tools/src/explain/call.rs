@@ -168,7 +168,7 @@ pub struct Operation {
 impl Call {
     /// Returns the chunk that contains an address, and the offset of the address in the chunk, if any.
     /// Considers only Read chunks if `for_read` is true, and only Write chunks and the Reply chunk otherwise.
-    /// Of these, considers only the last segment that starts at or before the address. The address just past
+    /// Of their segments, considers only the last that starts at or before the address. The address just past
     /// the end of a segment also counts as inside.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {

@@ -86,7 +86,7 @@ pub struct Conversation {
     open_count: [usize; 2],
     /// The call that last offered a handle, by owner and handle.
     memory: HashMap<(Peer, u32), usize>,
-    /// Outstanding Reads, by requester, oldest first.
+    /// The outstanding Reads of the client and of the server, in this order, each oldest first.
     reads: [VecDeque<OutstandingRead>; 2],
     private: [Option<PrivateData>; 2],
     requested_crc: Option<bool>,

@@ -10,9 +10,9 @@ use crate::parse::Dialect;
 use crate::relative;
 
 /// Returns the command with its arguments. The command must be run in the crate's directory if a crate is
-/// emitted, otherwise in the original working directory. Paths are relative to that working directory. An
-/// absolute path is unchanged if it shares at most the root with that directory, or if it is the
-/// `--runtime-path`.
+/// emitted, otherwise in the original working directory. Paths are relative to the directory in which the
+/// command must be run. An absolute path is unchanged if it shares at most the root with this directory, or
+/// if it is the `--runtime-path`.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
     let crate_directory = generation.directory();

@@ -131,9 +131,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the discriminants that select an arm: the name of a function in the runtime's `arbitrary_with`
-    /// and labels. `one_of` generates only these labels, `none_of` only other values. Returns `None` if no
-    /// discriminant selects the arm.
+    /// Returns the discriminants that select an arm, as labels and the name of a function in the runtime's
+    /// `arbitrary_with`. `one_of` generates only these labels, `none_of` only other values. Returns `None` if
+    /// no discriminant selects the arm.
     fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
         if !arm.labels.is_empty() {
             return Some(("one_of", arm.labels.clone()));

@@ -104,8 +104,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// Returns true if a result may contain more eligible items than a call offers Write chunks. Borrowed
-    /// items are not eligible.
+    /// Returns true if the number of eligible items in a result may exceed the number of Write chunks that a
+    /// call offers. Borrowed items are not eligible.
     fn has_excess_items(&self, procedure: &Procedure) -> bool {
         let result = self.sizes.map(|layouts| layouts.ty(&procedure.result));
         !self.is_borrowed() && result.is_some_and(|result| !result.items.count.fits(WRITE_CHUNKS))

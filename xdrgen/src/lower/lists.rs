@@ -6,7 +6,7 @@ use crate::namespace::{join, split};
 
 use super::naming::Naming;
 
-/// Converts nodes: structs whose last field links to the struct itself. This link, and each other link to a
+/// Converts nodes: structs whose last field links to the struct itself. This link, and any other link to a
 /// node, becomes an array of elements, which is decoded in a loop. An element is the node without the link.
 /// The encoding is unchanged, and the node type remains for other uses.
 pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {

@@ -180,8 +180,8 @@ impl<'a> Omission<'a> {
         names
     }
 
-    /// Omits the definitions that use an omitted name. In a document that can be corrected, only reports the
-    /// first use, unless `--keep-going` is set.
+    /// Omits the definitions that use an omitted name. In a document that can be corrected, reports the first
+    /// use instead, unless `--keep-going` is set.
     fn spread(&mut self) {
         while let Some(name) = self.pending.pop() {
             let is_known = match name.0 {

@@ -214,7 +214,7 @@ impl<'a> Scope<'a> {
             let Some(name) = defined_name(slot).map(|name| name.name.as_str()) else { continue };
             let Some(again) = self.again.get(name) else { continue };
             let Some(&by) = again.get(stage.min(again.len()) - 1) else { continue };
-            // A constant or a program may have the same name.
+            // A constant or a program may have the name of an extended type.
             if self.types.get(name).is_none_or(|first| first.span != slot.span) {
                 continue;
             }

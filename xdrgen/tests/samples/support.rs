@@ -34,8 +34,8 @@ impl Dice {
         (self.word() >> 16) as usize % n.max(1)
     }
 
-    /// Selects one of the `n` arms or members of a type. The first choice is by `turn`. Later choices are
-    /// random, or `plain` once the budget is spent.
+    /// Selects one of the `n` arms or members of a type. `turn` determines the first choice. Later choices
+    /// are random, or `plain` once the budget is spent.
     pub fn choose(&mut self, of: &'static str, n: usize, plain: Option<usize>) -> usize {
         let choice = match (self.turn.take(), plain) {
             (Some(turn), _) => turn % n,

@@ -26,7 +26,7 @@ pub(crate) struct Options {
 }
 
 /// The ledger of long jobs, relative to the workspace. A line has a date, a revision, a job, an outcome and
-/// seconds, separated by tabs.
+/// a duration in seconds, separated by tabs.
 const LEDGER: &str = "docs/ledger.tsv";
 
 #[derive(Debug, PartialEq, Eq)]

@@ -107,7 +107,7 @@ fn rule_text(entry: &Entry) -> String {
     format!("{}{note}", cell(&entry.text))
 }
 
-/// Returns the status, with the reason or the remaining work, and links to the tests.
+/// Returns the status, the reason or the remaining work (if any), and links to the tests.
 fn status(trace: &Trace, entry: &Entry) -> String {
     let mut text = entry.status.word().to_owned();
     if let Some(why) = &entry.why {

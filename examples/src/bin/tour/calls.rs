@@ -29,8 +29,8 @@ type Nfs = nfs_v3::Client<Client>;
 
 pub(crate) async fn run(address: SocketAddr) -> Result<(Report, Vec<Check>)> {
     let report = Report::default();
-    // Every implementation supports 1,024 bytes in each direction. The small threshold makes chunks
-    // necessary.
+    // Every implementation supports inline messages of 1,024 bytes in each direction. The small threshold
+    // makes chunks necessary.
     let inline = PrivateData { remote_invalidation: true, send_size: 1024, receive_size: 1024 };
     let options = ClientOptions {
         config: Config { private_data: inline, ..Config::default() },

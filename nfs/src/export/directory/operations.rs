@@ -456,8 +456,8 @@ impl DirectoryExport {
         };
         let found = made.inspect_err(|_| {
             let Ok(there) = Stat::of_name(&dir.file, name) else { return };
-            // Another process may have replaced the file. A file that was not located cannot be recognized,
-            // so a file with data stays.
+            // Another process may have replaced the file. If the new file was not located, it cannot be
+            // recognized, so a regular file with data is kept.
             let is_new = match &located {
                 Ok(located) => located.stat.key == there.key,
                 Err(_) => !there.is(FileKind::Regular) || there.attributes.size == 0,

@@ -240,7 +240,8 @@ impl Stream {
     }
 
     /// Queues an empty RDMA Write if the stream may send and has no other output. The receiver ignores this
-    /// RDMA Write, but Linux's siw may leave the first FPDU unread until another TCP segment arrives.
+    /// RDMA Write. It is for Linux's siw, which may leave the first FPDU unread until another TCP segment
+    /// arrives.
     pub fn probe(&mut self) {
         if self.is_open() && self.may_transmit() && !self.has_output() {
             let sink = Segment { handle: 0, length: 0, offset: 0 };

@@ -65,7 +65,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
             .collect()
     }
 
-    /// Returns the time at which the first of these suspicions expires, or `None` if all have expired.
+    /// Returns the time at which the first of the suspects `xids` expires, or `None` if all have expired.
     #[must_use]
     pub fn expiry(&self, owner: &K, xids: &BTreeSet<u32>) -> Option<Duration> {
         let suspects = xids.iter().filter_map(|xid| self.suspects.get(&(owner.clone(), *xid)));

@@ -78,8 +78,8 @@ impl Fetch {
         })
     }
 
-    /// Stores the data of a completed RDMA Read: the chunk's region, or nothing while other Reads of the
-    /// chunk are outstanding.
+    /// Stores the data of a completed RDMA Read. `data` is the chunk's region, or empty while other Reads of
+    /// the chunk are outstanding.
     pub(super) fn read_done(&mut self, chunk: usize, data: Bytes) {
         if let Some(chunk) = self.chunks.get_mut(chunk)
             && chunk.data.is_empty()

@@ -51,7 +51,7 @@ fn with_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 /// An iWARP connection over TCP.
 ///
-/// Polling writes as well as reads, so a peer that does not read cannot block input.
+/// Each poll both writes and reads, so a peer that does not read cannot block input.
 pub struct IwarpConnection {
     socket: TcpStream,
     tap: Tap,

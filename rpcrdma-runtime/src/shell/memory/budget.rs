@@ -242,8 +242,8 @@ impl Permit {
         }
     }
 
-    /// Adds bytes beyond the owner's share, unless another permit already exceeds its owner's share. Without
-    /// this exception, calls that hold memory could wait for each other forever.
+    /// Adds bytes beyond the owner's share, unless another permit already exceeds its owner's share. If no
+    /// permit could exceed its owner's share, calls that hold memory could wait for each other forever.
     fn try_exceed(&self, bytes: u64) -> bool {
         let exceeded = &self.account.budget.0.exceeded;
         let is_first = !exceeded.swap(true, Ordering::SeqCst);

@@ -21,7 +21,7 @@ use crate::wire::rpc::CallHeader;
 use crate::xdr::{Reader, Reducer, Sink, Writer};
 
 const LONG: u32 = 4 << 20;
-/// The size of the chunk for a small reply, and the size of its item.
+/// The size of the item in a small reply, and of the chunk for this item, in bytes.
 const CHUNK: u32 = 16 << 10;
 
 /// Procedure 1 returns a long item, procedure 3 a small item, and procedure 0 no data. Procedures 2, 4 and 5
@@ -289,7 +289,7 @@ async fn unread_small_replies_of_one_owner_leave_memory_for_others() {
     }
     settle().await;
     assert_eq!(other.output().1, 3, "{memory:?}");
-    // The other calls get their replies once the first replies are sent.
+    // The remaining calls of the first owner get their replies once the first replies are sent.
     let mut sent = 0;
     loop {
         let more: usize = unread.iter().map(UnreadConnection::complete_sends).sum();

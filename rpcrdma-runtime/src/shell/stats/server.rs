@@ -79,7 +79,8 @@ struct Counts {
 }
 
 impl ServerStats {
-    /// If metrics are enabled, also creates the server's counters and gauges with the value 0.
+    /// Returns new statistics. If metrics are enabled, also creates the server's metrics with the value 0, so
+    /// that the recorder exports them before their first event.
     pub(in super::super) fn with_metrics() -> Self {
         metrics::create_counters("rpcrdma_server_connections_total", &ConnectionCounts::NAMES);
         metrics::create_counters("rpcrdma_server_replies_total", &RpcCounts::NAMES);

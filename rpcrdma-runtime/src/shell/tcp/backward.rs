@@ -9,7 +9,7 @@ use crate::xdr::Message;
 
 pub(super) struct TcpBackward {
     pub(super) requester: TcpRequester,
-    /// True once [`Backward::ready`] is called. Earlier calls fail with [`TransportError::NotReady`].
+    /// True once [`Backward::ready`] has run. Earlier backward calls fail with [`TransportError::NotReady`].
     pub(super) ready: bool,
     submitted: u32,
 }

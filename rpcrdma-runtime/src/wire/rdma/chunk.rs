@@ -67,7 +67,7 @@ impl ChunkLists {
         self.reads.is_empty() && self.writes.is_empty() && self.reply.is_none()
     }
 
-    /// Returns all segments in the order of the lists.
+    /// Returns the segments of the Read list, the Write list and the Reply chunk, in this order.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         let chunks = self.writes.iter().chain(&self.reply).flat_map(|chunk| &chunk.0);
         self.reads.iter().map(|read| &read.segment).chain(chunks)

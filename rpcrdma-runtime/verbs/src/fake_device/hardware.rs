@@ -8,8 +8,9 @@ use libc::c_int;
 
 use super::{ADDRESS, Context, Device, allocate, device, failed, free, memory, null, queues, work, zeros};
 
-/// `IBV_DEVICE_MEM_MGT_EXTENSIONS` and `IBV_DEVICE_MEM_WINDOW_TYPE_2B`.
+/// `IBV_DEVICE_MEM_MGT_EXTENSIONS`.
 const EXTENSIONS: u32 = 1 << 21;
+/// `IBV_DEVICE_MEM_WINDOW_TYPE_2B`.
 const WINDOWS: u32 = 1 << 24;
 
 impl Device {

@@ -42,9 +42,9 @@ pub(super) struct EndState {
     waker: Option<Waker>,
     awake: bool,
     closed: bool,
-    /// The arrival time of the last message from this end. Later messages arrive no earlier.
+    /// The arrival time of the last message from this end. Later messages do not arrive before this time.
     pub(super) sent_until: Duration,
-    /// The arrival time of the last RDMA Read response. Later responses arrive no earlier.
+    /// The arrival time of the last RDMA Read response. Later responses do not arrive before this time.
     read_until: Duration,
 }
 
