@@ -6,9 +6,8 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use rpcrdma_runtime::wire::rpc::{AuthSys, Credential};
-//! use rpcrdma_runtime::ClientOptions;
-//! use rpcrdma_runtime::{Client, Server};
+//! use rpcrdma_runtime::program::{AuthSys, Credential};
+//! use rpcrdma_runtime::{Client, ClientOptions, Server};
 //! use rpcrdma_services::conf;
 //!
 //! let server = Server::bind("192.0.2.1:20049").await?.service(conf::server(conf::Flavors::AuthSys));

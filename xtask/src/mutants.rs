@@ -452,8 +452,8 @@ fn try_part(root: &Path, part: &str) -> Result<Generated, String> {
     Ok(first)
 }
 
-/// Runs cargo-mutants once, with the given packages and tests. `select` adds the arguments that select
-/// mutations. cargo-mutants creates its own scratch copy.
+/// Runs cargo-mutants once. `tests` contains the test packages and the arguments for `cargo test`. `select`
+/// adds the arguments that select mutations. cargo-mutants creates its own scratch copy.
 fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> Result<Generated, String> {
     let output = target(root).join("mutants");
     let mut command = cargo::command(root, &["mutants", "--package", "rpcrdma-runtime", "--no-shuffle"]);

@@ -1,4 +1,5 @@
-//! `cargo xtask vectors`: values that rpcgen's C code encodes, for `tests/vectors/rpcgen-*.txt`.
+//! `cargo xtask vectors`: encodes values with rpcgen's C code, and writes them to
+//! `tests/vectors/rpcgen-*.txt`.
 //!
 //! Extracts the XDR of two documents in `specs/`, so that rpcgen and rpcrdma-xdrgen read the same text.
 //! rpcgen translates this text to C. For each type, this task adds a function that fills a value. The

@@ -30,7 +30,7 @@ kinds! {
     X402 Error DependencyName { name: String, dependency: String } =>
         text(format!("invalid package name `{name}`: the generated crate depends on `{dependency}`"))
         .help("choose another name for the generated crate");
-    /// A directory that cannot be written as a TOML string.
+    /// A directory that cannot be written as a TOML literal string.
     X402 Error NoDirectory =>
         text("invalid runtime directory for a manifest: expected one line without apostrophes");
     /// borrowed types cannot have this derive

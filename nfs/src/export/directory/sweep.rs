@@ -50,7 +50,7 @@ fn outdated_places(table: &Table, top: &Dir, root: Key, key: Key) -> impl Iterat
         .map(|(_, place)| place)
 }
 
-/// Opens a file by a directory's path from the root and the file's name in that directory.
+/// Opens the file `name` in the directory at `path`, which is relative to `top`.
 pub(super) fn open_at(top: &Dir, path: &Path, name: &[u8]) -> Result<Located, NfsError> {
     at_name(open_directory(top, path)?, name)
 }

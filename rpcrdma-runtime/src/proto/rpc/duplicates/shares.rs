@@ -103,12 +103,14 @@ impl Shares {
         if entries >= wanted { Some(oldest) } else { own?.cached.first().copied() }
     }
 
-    /// Returns the last use of the reply to evict if the cache has too many entries.
+    /// Returns the last use of the reply to evict: the least recently used reply of the owner with the most
+    /// entries. Returns `None` if no reply is cached.
     pub(super) fn of_most_entries(&self) -> Option<u64> {
         last(&self.by_entries).map(|(_, oldest)| oldest)
     }
 
-    /// Returns the last use of the reply to evict if the replies use too many bytes.
+    /// Returns the last use of the reply to evict: the least recently used reply of the owner whose replies
+    /// use the most bytes. Returns `None` if no reply is cached.
     pub(super) fn of_most_bytes(&self) -> Option<u64> {
         last(&self.by_bytes).map(|(_, oldest)| oldest)
     }
