@@ -40,6 +40,7 @@ mod locks;
 mod open_files;
 mod operations;
 mod rediscovery;
+mod stable_storage;
 mod stat;
 mod sweep;
 mod syncs;
@@ -419,32 +420,6 @@ impl DirectoryExport {
         let wcc = Wcc { before, after: after(&located) };
         drop(held);
         Outcome { result: result.and_then(|changed| sync(&located, changed)), wcc }
-    }
-
-    /// Changes the names in a directory. The change is on stable storage before the call ends (RFC 1813
-    /// section 4.7).
-    fn change_names<T>(
-        &self,
-        caller: &NfsCaller,
-        dir: Result<Located, NfsError>,
-        change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<T, NfsError>,
-    ) -> Outcome<T> {
-        self.change(caller, dir, change, |dir, changed| self.sync_metadata(dir).map(|()| changed))
-    }
-
-    /// Like [`DirectoryExport::change_names`], for a change that can also set the attributes of a file. If
-    /// `change` returns the file, its attributes are also on stable storage before the call ends.
-    fn change_names_and_file(
-        &self,
-        caller: &NfsCaller,
-        dir: Result<Located, NfsError>,
-        change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<(Found, Option<Located>), NfsError>,
-    ) -> Outcome<Found> {
-        self.change(caller, dir, change, |dir, (found, file)| {
-            file.map_or(Ok(()), |file| self.sync_metadata(&file))?;
-            self.sync_metadata(dir)?;
-            Ok(found)
-        })
     }
 }
 
