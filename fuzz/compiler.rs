@@ -22,7 +22,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Compiles arbitrary text. All output must be valid Rust. If there is no output, at least one error must be
+/// Compiles arbitrary text. All output must be valid Rust. Without output, at least one error must be
 /// reported.
 ///
 /// A form feed on a line by itself separates two documents.

@@ -349,8 +349,8 @@ fn is_rust(path: &Path) -> bool {
 /// Checks that a crate does not replace a handwritten package.
 ///
 /// # Errors
-/// Fails if the directory has a manifest that rpcrdma-xdrgen did not emit. Also fails if the manifest
-/// cannot be read, or if there is no manifest but a file exists that the crate would replace.
+/// Fails if the directory has a manifest that rpcrdma-xdrgen did not emit or that cannot be read. Without a
+/// manifest, fails if the crate would replace an existing file.
 fn must_not_replace<'a>(directory: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     let manifest = directory.join("Cargo.toml");
     let replaced = match std::fs::read_to_string(&manifest) {

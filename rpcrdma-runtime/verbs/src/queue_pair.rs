@@ -445,8 +445,8 @@ impl QueuePair {
         self.part(transfer, 0).map(Some)
     }
 
-    /// Prepares the request for the part of a transfer at offset `at`, and queues the remainder. A part is no
-    /// longer than the port's maximum message length.
+    /// Prepares the request for one part of a transfer, from offset `at`, and queues the remainder. A part is
+    /// no longer than the port's maximum message length.
     fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<WorkRequest> {
         let (address, total, key, opcode) = match &transfer.local {
             Local::Source(_, region) => {

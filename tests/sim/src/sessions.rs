@@ -229,7 +229,7 @@ struct Run {
     silence: u32,
     left_to_make: u64,
     next_xid: u32,
-    /// The offset of the connection's clock, or the current time if there is no connection.
+    /// The offset of the connection's clock, or the current time without a connection.
     began: Duration,
     waiting: BTreeMap<CallId, Waiting>,
     /// XIDs of completed and cancelled calls, with the number of connections at that time.

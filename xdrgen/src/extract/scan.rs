@@ -165,7 +165,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Tries to parse a definition at `line`, and further definitions that begin on the last line of another.
-    /// Returns the line after these definitions, or `None` if there is no definition.
+    /// Returns the line after these definitions, or `None` if the line begins no definition.
     fn definitions(&mut self, line: usize, free: usize) -> Option<usize> {
         let mut end = self.definition(line, 0, free)?;
         loop {

@@ -275,7 +275,7 @@ impl<W> Duplicates<W> {
         }
     }
 
-    /// Removes the reply whose last use has this number. Returns false if there is no such reply.
+    /// Removes the reply whose last use has this number. Returns false if no reply has this number.
     fn evict(&mut self, used: Option<u64>) -> bool {
         let Some(number) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
         if let Some((call, Entry::Cached(cached))) = self.entries.remove(number) {

@@ -125,7 +125,7 @@ impl Records {
     }
 
     /// Returns the received start of a record that [`Records::next`] rejected: the fragments before the
-    /// rejected mark, or, if there are none, the octets after this mark.
+    /// rejected mark. If the first mark was rejected, returns the octets after this mark.
     #[must_use]
     pub fn refused<'a>(&'a self, input: &'a [u8]) -> Option<&'a [u8]> {
         if self.before.is_empty() { input.get(MARK..) } else { Some(&self.before) }
