@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xbfca64eafe9add1e),
+    ("src/lib.rs", 0x67ba6274b311e13e),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x1cb17be105a5c2e1),
+    ("src/lib.rs", 0x8a37d9f66c6eff6d),
 ];
 
 fn main() {

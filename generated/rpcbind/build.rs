@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x174fd3d3f339ab4b),
+    ("src/lib.rs", 0xeaab08f774f02187),
 ];
 
 fn main() {

@@ -2,6 +2,7 @@
 //! data.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
 
 use std::future::Future;
@@ -41,7 +42,7 @@ impl borrowed::BorrowedProcedure for BorrowedBlob {
     const NAME: &'static str = "ECHO_BLOB";
 
     fn reply_bounds(args: &BlobRef<'_>) -> ReplyBounds {
-        ReplyBounds::of::<BlobRef<'static>>().with_whole(xdr::encoded_len(args).unwrap_or(0))
+        ReplyBounds::of::<BlobRef<'static>>().with_unreduced(xdr::encoded_len(args).unwrap_or(0))
     }
 }
 
@@ -56,7 +57,7 @@ impl borrowed::BorrowedProcedure for BorrowedNames {
     const NAME: &'static str = "ECHO_NAMES";
 
     fn reply_bounds(args: &NamesRef<'_>) -> ReplyBounds {
-        ReplyBounds::of::<NamesRef<'static>>().with_whole(xdr::encoded_len(args).unwrap_or(0))
+        ReplyBounds::of::<NamesRef<'static>>().with_unreduced(xdr::encoded_len(args).unwrap_or(0))
     }
 }
 

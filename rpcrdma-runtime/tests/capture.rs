@@ -1,6 +1,7 @@
 //! The contents of a capture, and the errors if the capture file cannot be written.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! Retransmitted calls over real connections: a server with a cache runs each cached call once.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/record.rs"]
 mod record;
 
 use std::future::{Future, poll_fn};
@@ -222,8 +223,9 @@ impl Peer {
             u64::from(args.item.next_multiple_of(4) + args.note.next_multiple_of(4)) + Res::LENGTHS.min;
         let reduced = Size::Bounded(unreduced - u64::from(args.item.next_multiple_of(4)));
         let item = Size::Bounded(u64::from(args.item));
-        let bounds = ReplyBounds { whole: Size::Bounded(unreduced), reduced, item, items: Size::Bounded(1) };
-        let bounds = if min_item == usize::MAX { bounds.unreduced() } else { bounds };
+        let bounds =
+            ReplyBounds { unreduced: Size::Bounded(unreduced), reduced, item, items: Size::Bounded(1) };
+        let bounds = if min_item == usize::MAX { bounds.without_reduction() } else { bounds };
         let reply = self.requester.resources(&bounds).unwrap();
         let message = call_message(xid, procedure, args, min_item).into_message();
         let _ = self.requester.submit(OutgoingCall { message, reply });

@@ -2,6 +2,7 @@
 //! limit waits or fails.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/gate.rs"]
 mod gate;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

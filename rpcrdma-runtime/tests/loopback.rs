@@ -1,6 +1,7 @@
 //! A user-defined program, served and called over iWARP on real TCP loopback connections.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
 
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,7 @@
 //! The memory budget of servers over TCP, and over both transports at once.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/gate.rs"]
 mod gate;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

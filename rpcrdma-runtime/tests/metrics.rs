@@ -1,7 +1,9 @@
 //! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
+#[path = "support/record.rs"]
 mod record;
 
 use std::collections::BTreeMap;

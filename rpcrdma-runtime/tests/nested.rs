@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/plain.rs"]
 mod plain;
 
 use bytes::Bytes;

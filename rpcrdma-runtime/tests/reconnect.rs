@@ -1,8 +1,11 @@
 //! A client over iWARP that outlives its connections, on real TCP loopback connections.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
+#[path = "support/gate.rs"]
 mod gate;
+#[path = "support/killed.rs"]
 mod killed;
 
 use std::net::SocketAddr;

@@ -1,8 +1,11 @@
 //! A client over TCP that outlives its connections.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
+#[path = "support/gate.rs"]
 mod gate;
+#[path = "support/killed.rs"]
 mod killed;
 
 use std::net::SocketAddr;

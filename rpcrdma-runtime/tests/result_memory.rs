@@ -1,6 +1,7 @@
 //! Results in memory that the caller supplies, over iWARP and TCP.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
 
 use std::future::pending;

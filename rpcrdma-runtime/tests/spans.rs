@@ -2,6 +2,7 @@
 //! defines. Warnings name the call.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
 
 use std::fmt::Debug;

@@ -1,6 +1,7 @@
 //! Counters of clients and servers: scripted traffic gives exact numbers.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
 
 use std::future::poll_fn;

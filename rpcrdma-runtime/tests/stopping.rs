@@ -1,6 +1,7 @@
 //! A stopping server: running calls complete, new calls are rejected, and no peer delays the stop.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/gate.rs"]
 mod gate;
 
 use std::future::pending;

@@ -1,6 +1,7 @@
 //! RPC over TCP with record marking (RFC 5531 section 11), on the loopback interface.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
 
 use std::net::SocketAddr;

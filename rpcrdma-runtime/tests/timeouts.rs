@@ -1,6 +1,7 @@
 //! Timeouts of calls over iWARP that share a connection with other calls, on real TCP loopback connections.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/echo.rs"]
 mod echo;
 
 use std::pin::Pin;

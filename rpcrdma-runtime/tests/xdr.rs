@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+#[path = "support/plain.rs"]
 mod plain;
 
 #[path = "xdr/items.rs"]

@@ -37,7 +37,7 @@ fn r311_reply_bounds_follow_the_requested_size() {
         let read = proc::Read::reply_bounds(&Read3Args { count, ..Read3Args::default() });
         assert_eq!(read.item, Size::Bounded(u64::from(count)));
         let list = proc::Readdir::reply_bounds(&Readdir3Args { count, ..Readdir3Args::default() });
-        assert_eq!(list.whole, Size::Bounded(u64::from(count) + 200));
+        assert_eq!(list.unreduced, Size::Bounded(u64::from(count) + 200));
     }
 }
 

@@ -38,7 +38,7 @@ fn negotiated(threshold: u32) -> Negotiated {
 /// Returns the requester's actions and the error of the call, if any.
 fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
-    requester.limit(server);
+    requester.set_peer_limits(server);
     let mut stream = vec![0; len];
     stream[..4].copy_from_slice(&XID.to_be_bytes());
     requester.submit(OutgoingCall {
@@ -110,7 +110,7 @@ fn call_with(reads: u32) -> Bytes {
 fn responder(client: Option<PeerLimits>) -> Responder {
     let mut responder = Responder::new(Config::default(), negotiated(1024), 16);
     if let Some(client) = client {
-        responder.limit(client);
+        responder.set_peer_limits(client);
     }
     responder
 }
@@ -152,7 +152,7 @@ fn r302_a_client_without_ird_gets_no_rdma_reads() {
     late.handle_completion(received(3));
     let started = reads(&mut late);
     let [token] = started[..] else { panic!("{started:?}") };
-    late.limit(PeerLimits { inline: 1024, reads: 0 });
+    late.set_peer_limits(PeerLimits { inline: 1024, reads: 0 });
     assert!(!answered_err_chunk(&mut late), "an answer lets the client fence memory that is being read");
     late.handle_completion(Completion::ReadDone { token, data: Bytes::from_static(&[0; 8]) });
     assert!(answered_err_chunk(&mut late));

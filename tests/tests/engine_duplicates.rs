@@ -313,9 +313,9 @@ fn an_ipv6_network_has_one_share() {
 fn a_cache_that_shrinks_evicts_replies() {
     let mut cache = Cache::new(limits());
     (1..=3).for_each(|xid| cache.answer(xid, 20));
-    cache.table.limit(DuplicateLimits { max_entries: 2, ..limits() });
+    cache.table.set_limits(DuplicateLimits { max_entries: 2, ..limits() });
     assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 40));
-    cache.table.limit(DuplicateLimits { max_bytes: 20, ..limits() });
+    cache.table.set_limits(DuplicateLimits { max_bytes: 20, ..limits() });
     assert_eq!((cache.table.kept(), cache.table.bytes()), (1, 20));
     assert_eq!(cache.lookup(3), Some(20), "the latest reply stays cached");
 }

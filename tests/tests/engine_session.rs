@@ -228,8 +228,12 @@ fn lists(message: &Bytes) -> ChunkLists {
     }
 }
 
-const SMALL: ReplyBounds =
-    ReplyBounds { whole: Size::Bounded(16), reduced: Size::Bounded(16), item: Size::ZERO, items: Size::ZERO };
+const SMALL: ReplyBounds = ReplyBounds {
+    unreduced: Size::Bounded(16),
+    reduced: Size::Bounded(16),
+    item: Size::ZERO,
+    items: Size::ZERO,
+};
 
 fn call(xid: u32) -> SessionCall {
     let stream = [&words(&[xid, 0])[..], &[0x11; 40]].concat();
@@ -312,7 +316,7 @@ fn r202_reconnection_waits_for_the_memory_of_the_last_connection() {
 #[test]
 fn r293_thresholds_are_those_of_the_new_connection() {
     let mut client = Client::new(policy());
-    let large = ReplyBounds { whole: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
+    let large = ReplyBounds { unreduced: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
     let id = client.submit(SessionCall { bounds: large, ..with_item(9, 2000) });
     let mut seen = Vec::new();
     for threshold in [4096, 1024, 4096] {
@@ -659,7 +663,7 @@ fn h73_a_removed_device_closes_only_its_connections() {
 #[test]
 fn a_call_that_cannot_be_sent_fails_at_once_and_alone() {
     let mut client = Client::connected();
-    let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..SMALL };
+    let unbounded = ReplyBounds { unreduced: Size::Unbounded, reduced: Size::Unbounded, ..SMALL };
     let bad = client.submit(SessionCall { bounds: unbounded, ..call(1) });
     let without_xid =
         client.submit(SessionCall { message: Message::unreduced(Bytes::from_static(b"x")), ..call(2) });

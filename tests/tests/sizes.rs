@@ -132,7 +132,7 @@ fn check_procedures(files: &[&str], version: &str, generated: &[Generated]) {
         assert_eq!(version.procedures.len(), generated.len());
         for (ours, theirs) in version.procedures.iter().zip(generated) {
             assert_eq!(ours.name, theirs.name);
-            let call = [bytes(&ours.call.whole), bytes(&ours.call.reduced)];
+            let call = [bytes(&ours.call.unreduced), bytes(&ours.call.reduced)];
             assert_eq!(call, theirs.args.map(Some), "{}", ours.name);
             check_reply(ours, theirs, inline);
         }
@@ -146,9 +146,9 @@ fn check_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
             assert_eq!(bytes, size(of), "{}", ours.name);
         }
     };
-    number(&ours.reply.whole, theirs.bounds.whole);
+    number(&ours.reply.unreduced, theirs.bounds.unreduced);
     number(&ours.reply.reduced, theirs.bounds.reduced);
-    if bytes(&ours.reply.whole).is_none() {
+    if bytes(&ours.reply.unreduced).is_none() {
         return;
     }
     let offered = ReplyResources::for_reply(&theirs.bounds, inline).expect("a bounded reply");

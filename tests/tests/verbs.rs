@@ -566,7 +566,7 @@ async fn devices_are_listed() {
     let own = name(at).await;
     let device = devices.iter().find(|device| device.name == own).expect("a listed device");
     assert!(device.ports.iter().any(|port| port.active && port.message > 0), "{device:?}");
-    assert!(device.ird > 0 && device.work > 0 && device.region > 1 << 20, "{device:?}");
+    assert!(device.ird > 0 && device.max_work_requests > 0 && device.max_region > 1 << 20, "{device:?}");
     assert!(rpcrdma_verbs::serves(at));
     let documentation = "192.0.2.1:1".parse().expect("an address");
     assert!(!rpcrdma_verbs::serves(documentation));

@@ -46,13 +46,13 @@ fn show(text: &mut String, device: &rpcrdma_verbs::Device) -> fmt::Result {
     writeln!(
         text,
         "  limits: {} incoming and {} outgoing RDMA Reads; {} work requests in a queue; regions of {} bytes",
-        device.ird, device.ord, device.work, device.region
+        device.ird, device.ord, device.max_work_requests, device.max_region
     )?;
     let windows = if device.windows { "memory windows of type 2" } else { "no memory windows of type 2" };
     writeln!(text, "  {windows}")?;
     for port in &device.ports {
         let state = if port.active { "active" } else { "down" };
-        writeln!(text, "  port {}: {state}, messages of at most {} bytes", port.number, port.message)?;
+        writeln!(text, "  port {}: {state}, messages of at most {} bytes", port.number, port.max_message)?;
         port.gids.iter().try_for_each(|gid| writeln!(text, "    GID {gid}"))?;
     }
     Ok(())

@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "the output is the measurements")]
 
+#[path = "support/shapes.rs"]
 mod shapes;
 
 use std::error::Error;

@@ -53,7 +53,7 @@ struct RawBinding {
 #[serde(deny_unknown_fields)]
 struct RawReply {
     item: Option<Spanned<RawSum>>,
-    whole: Option<Spanned<RawSum>>,
+    unreduced: Option<Spanned<RawSum>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,8 +99,8 @@ pub(crate) struct Binding {
 pub(crate) struct Reply {
     pub(crate) procedure: Placed<String>,
     pub(crate) item: Option<Placed<Vec<Term>>>,
-    pub(crate) whole: Option<Placed<Vec<Term>>>,
-    /// True if the table has neither `whole` nor `item`.
+    pub(crate) unreduced: Option<Placed<Vec<Term>>>,
+    /// True if the table has neither `unreduced` nor `item`.
     pub(crate) is_empty: bool,
 }
 
@@ -135,9 +135,9 @@ fn binding(id: SourceId, raw: RawBinding, found: &mut Vec<Diagnostic>) -> Bindin
         Some(Placed { value: terms?, span })
     };
     let replies = raw.reply.into_iter().map(|(procedure, reply)| {
-        let is_empty = reply.item.is_none() && reply.whole.is_none();
-        let (item, whole) = (sum(reply.item), sum(reply.whole));
-        Reply { procedure: placed(procedure), item, whole, is_empty }
+        let is_empty = reply.item.is_none() && reply.unreduced.is_none();
+        let (item, unreduced) = (sum(reply.item), sum(reply.unreduced));
+        Reply { procedure: placed(procedure), item, unreduced, is_empty }
     });
     Binding {
         replies: replies.collect(),

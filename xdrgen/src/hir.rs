@@ -191,7 +191,7 @@ pub struct Procedure {
     /// The binding's bound on the size of the largest eligible item in the reply, if any.
     pub item: Option<Sum>,
     /// The binding's bound on the size of the largest result including items, if any.
-    pub whole: Option<Sum>,
+    pub unreduced: Option<Sum>,
     pub docs: Docs,
 }
 

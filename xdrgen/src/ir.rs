@@ -253,7 +253,7 @@ pub struct ReplyBounds {
     /// The largest eligible item.
     pub item: Option<Sum>,
     /// The largest result, including items.
-    pub whole: Option<Sum>,
+    pub unreduced: Option<Sum>,
 }
 
 /// A number of bytes: the sum of a constant and of fields of the arguments.

@@ -267,14 +267,15 @@ impl<'a, 'f> Lower<'a, 'f> {
         let mut idents = self.naming.for_procedures();
         let mut methods = naming::for_methods();
         let procedures = procedures.into_iter().map(|procedure| {
-            let hir::Procedure { name, number, arguments, parameter, result, item, whole, docs } = procedure;
+            let hir::Procedure { name, number, arguments, parameter, result, item, unreduced, docs } =
+                procedure;
             let short = name.strip_prefix(&prefix).unwrap_or(&name);
             let ident = self.naming.take(&mut idents, self.naming.names.of_type(short), &name, docs.span);
             let (method, _) = methods.take(self.naming.names.of_field(short), &name);
             let parameter = self.naming.of_parameter(parameter);
             let (arguments, result) = (self.ty(arguments), self.ty(result));
             let bound = |sum: Option<hir::Sum>| sum.map(|sum| reply_bound(&self.module, &arguments, sum));
-            let reply = ReplyBounds { item: bound(item), whole: bound(whole) };
+            let reply = ReplyBounds { item: bound(item), unreduced: bound(unreduced) };
             Procedure { name, ident, method, number, arguments, parameter, result, reply, docs }
         });
         let procedures = procedures.collect();

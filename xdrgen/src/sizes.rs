@@ -15,8 +15,8 @@ use crate::source::Sources;
 use layout::Layouts;
 use messages::versions;
 
-pub use layout::Layout;
-pub use messages::{Assumed, Bound, Message, Needs, ProcedureSizes, VersionSizes};
+pub use layout::TypeSizes;
+pub use messages::{Assumed, Bound, MessageSizes, Needs, ProcedureSizes, VersionSizes};
 pub use rpcrdma_layout::{Items, Lengths, Size};
 
 /// The result of [`sizes()`].
@@ -26,7 +26,7 @@ pub struct Sizes {
     pub diagnostics: Vec<Diagnostic>,
     /// The sizes of each type by its name in the document, in source order. Types without a name in the
     /// document follow, under derived names.
-    pub types: Vec<(String, Layout)>,
+    pub types: Vec<(String, TypeSizes)>,
     /// The versions of all programs.
     pub versions: Vec<VersionSizes>,
 }

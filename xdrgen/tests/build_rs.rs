@@ -1,5 +1,6 @@
 //! `rpcrdma_xdrgen::Build`, as the build script of a user's crate calls it.
 
+#[path = "support/scratch.rs"]
 mod scratch;
 
 use std::fs;
@@ -36,7 +37,7 @@ port = 20099
 eligible = [\"put_args.data\"]
 
 [binding.reply.\"STORE_GET\"]
-whole = 65536
+unreduced = 65536
 ";
 
 /// Two documents of one protocol, for verbatim names and for derives. One type has the name of a Rust type.
@@ -333,7 +334,7 @@ mod tests {
     fn the_binding_is_in_the_types() {
         assert_eq!(StoreV1::PORT, Some(20099));
         assert_eq!(StoreV1::PROCEDURES, [(0, "STORE_NULL"), (1, "STORE_PUT"), (2, "STORE_GET")]);
-        assert_eq!(proc::Get::reply_bounds(&1).whole.bound(), Some(65536));
+        assert_eq!(proc::Get::reply_bounds(&1).unreduced.bound(), Some(65536));
         let mut reducer = Reducer::new(1);
         xdr::Encode::encode(&PutArgs { id: 3, data: vec![1; 5].into() }, &mut reducer).unwrap();
         let message = reducer.into_message();

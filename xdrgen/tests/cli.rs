@@ -1,5 +1,6 @@
 //! The program `rpcrdma-xdrgen`: its output streams and exit status.
 
+#[path = "support/program.rs"]
 mod program;
 
 use std::fs::File;

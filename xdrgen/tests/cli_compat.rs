@@ -1,5 +1,6 @@
 //! `rpcrdma-xdrgen compat` as a program: its output streams and exit status.
 
+#[path = "support/program.rs"]
 mod program;
 
 use program::{compiler, text};

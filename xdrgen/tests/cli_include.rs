@@ -1,5 +1,6 @@
 //! `#include "x"`: the files that the program reads, their order, and the findings about included files.
 
+#[path = "support/program.rs"]
 mod program;
 
 use std::path::Path;

@@ -14,6 +14,7 @@
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the `.stderr` files and
 //! the table in `docs/diagnostics.md`, and sorts the pages in `DIAGNOSTICS.md`.
 
+#[path = "support/pieces.rs"]
 mod pieces;
 
 use std::collections::BTreeSet;

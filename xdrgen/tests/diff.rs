@@ -4,6 +4,7 @@
 //! The comparison of RFC 5666 with RFC 8166 runs if `XDRGEN_CORPUS` names a directory that contains both
 //! texts in `rfc/`.
 
+#[path = "support/program.rs"]
 mod program;
 
 use program::{compiler, text};

@@ -1,7 +1,9 @@
 //! Borrowed output compiles without warnings, reads and writes the same bytes as owned output, and neither
 //! copies nor allocates.
 
+#[path = "support/samples.rs"]
 mod samples;
+#[path = "support/scratch.rs"]
 mod scratch;
 
 use std::fmt::Write as _;

@@ -1,9 +1,11 @@
 //! The output compiles without warnings, and sample values of every type round-trip. The documents are
 //! `language.x` with all constructs of the language, `namespaces.x`, the documents in `specs/`, and all
-//! available published documents. `samples/support.rs` also tests invalid encodings: truncated encodings must
-//! be rejected, and encodings with changed words must be rejected or round-trip.
+//! available published documents. `support/samples/support.rs` also tests invalid encodings: truncated
+//! encodings must be rejected, and encodings with changed words must be rejected or round-trip.
 
+#[path = "support/samples.rs"]
 mod samples;
+#[path = "support/scratch.rs"]
 mod scratch;
 
 use std::fs;
@@ -186,10 +188,10 @@ fn listed(folder: &Path) -> Vec<String> {
     names
 }
 
-const HOSTILE: &str = include_str!("samples/hostile.rs");
-const HOSTILE_NFS: &str = include_str!("samples/hostile_nfs.rs");
+const HOSTILE: &str = include_str!("support/samples/hostile.rs");
+const HOSTILE_NFS: &str = include_str!("support/samples/hostile_nfs.rs");
 
-const NAMESPACES: &str = include_str!("samples/namespaces.rs");
+const NAMESPACES: &str = include_str!("support/samples/namespaces.rs");
 
 #[test]
 fn every_type_compiles_without_a_warning_and_round_trips() {

@@ -481,7 +481,7 @@ fn eligible(item: &str) -> String {
 fn a_good_binding_has_no_findings() {
     binding(
         "[[binding]]\nprogram = \"P\"\nversion = \"V\"\nport = 1\nnetids = [\"rdma\", \"rdma6\"]\neligible = [\"res.bytes\", \"args.blob\", \"args.key\"]\n\
-         [binding.reply.\"P_GET\"]\nitem = \"count + 4\"\nwhole = 65544\n",
+         [binding.reply.\"P_GET\"]\nitem = \"count + 4\"\nunreduced = 65544\n",
         &[],
         &[],
     );
@@ -518,8 +518,8 @@ fn bounds_of_replies_are_checked() {
     binding(&reply("item = \"cuont\""), &["X309 6:8"], &["a similar name exists: `count`"]);
     binding(&reply("item = \"big\""), &["X309 6:8"], &["is not an unsigned int or unsigned hyper"]);
     binding(&reply("item = \"count - 1\""), &["X308 6:8"], &[]);
-    binding(&reply("whole = 1.5"), &["X308 6:9"], &[]);
-    let other = format!("{}[binding.reply.\"P_GOT\"]\nwhole = 1\n", eligible("res.bytes"));
+    binding(&reply("unreduced = 1.5"), &["X308 6:13"], &[]);
+    let other = format!("{}[binding.reply.\"P_GOT\"]\nunreduced = 1\n", eligible("res.bytes"));
     binding(&other, &["X307 5:16"], &["a similar name exists: `P_GET`"]);
     let none =
         "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = []\n[binding.reply.\"P_GET\"]\nitem = 1\n";
@@ -530,12 +530,12 @@ fn bounds_of_replies_are_checked() {
 fn a_constant_bound_is_at_least_that_of_the_type() {
     let reply = |text: &str| format!("{}[binding.reply.\"P_GET\"]\n{text}\n", eligible("res.bytes"));
     // The result contains a status, the length of the data, and the data.
-    binding(&reply("whole = 65544"), &[], &[]);
-    binding(&reply("whole = 65543"), &["X326 6:9"], &["can have 65544 bytes", "its bound of 65543"]);
+    binding(&reply("unreduced = 65544"), &[], &[]);
+    binding(&reply("unreduced = 65543"), &["X326 6:13"], &["can have 65544 bytes", "its bound of 65543"]);
     binding(&reply("item = 65536"), &[], &[]);
     binding(&reply("item = 65535"), &["X326 6:8"], &["an item of `P_GET` can have 65536 bytes"]);
-    binding(&reply("item = 100\nwhole = 104"), &["X326 6:8"], &[]);
-    binding(&reply("item = \"count\"\nwhole = \"count + 8\""), &[], &[]);
+    binding(&reply("item = 100\nunreduced = 104"), &["X326 6:8"], &[]);
+    binding(&reply("item = \"count\"\nunreduced = \"count + 8\""), &[], &[]);
 }
 
 #[test]
@@ -550,17 +550,17 @@ fn a_binding_bounds_only_the_unbounded_parts_of_a_result() {
     let checked = |xdr: &str, get: u64, list: u64, places: &[&str]| {
         let text = format!(
             "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [\"res.data\"]\n\
-             [binding.reply.\"P_GET\"]\nwhole = {get}\n[binding.reply.\"P_LIST\"]\nwhole = {list}\n"
+             [binding.reply.\"P_GET\"]\nunreduced = {get}\n[binding.reply.\"P_LIST\"]\nunreduced = {list}\n"
         );
         found_in(&[("a.x", xdr), ("a.ddp.toml", &text)], places, &[]);
     };
     // `rest`: two lengths, and the name. `list`: its length, and 70,000 elements without data.
     let (rest, list) = (108, 4 + 70_000 * 108);
     checked(&xdr(""), rest, list, &["X327 3:11"]);
-    checked(&xdr(""), rest - 1, list - 1, &["X327 3:11", "X326 6:9", "X326 8:9"]);
+    checked(&xdr(""), rest - 1, list - 1, &["X327 3:11", "X326 6:13", "X326 8:13"]);
     // The longest list exceeds the maximum length of a chunk, but the list without its items does not.
     checked(&xdr("65536"), 65_536 + rest, list, &["X327 3:11"]);
-    checked(&xdr("65536"), 65_536 + rest, list - 1, &["X327 3:11", "X326 8:9"]);
+    checked(&xdr("65536"), 65_536 + rest, list - 1, &["X327 3:11", "X326 8:13"]);
 }
 
 #[test]
@@ -571,7 +571,7 @@ fn a_call_offers_a_write_chunk_for_each_item_of_its_result() {
              struct res {{ {result} }};\nstruct args {{ item all<17>; }};\n\
              program P {{ version V {{ res P_GET(args) = 1; }} = 1; }} = 7;\n"
         );
-        let text = format!("{}[binding.reply.\"P_GET\"]\nwhole = 1000000\n", eligible("item.data"));
+        let text = format!("{}[binding.reply.\"P_GET\"]\nunreduced = 1000000\n", eligible("item.data"));
         found_in(&[("a.x", &xdr), ("a.ddp.toml", &text)], places, words);
     };
     checked("item all<16>;", &[], &[]);

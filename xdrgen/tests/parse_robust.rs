@@ -1,5 +1,6 @@
 //! Any document is parsed to its end without a panic, and every finding has a position in the document.
 
+#[path = "support/pieces.rs"]
 mod pieces;
 
 use proptest::prelude::*;

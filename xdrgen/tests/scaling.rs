@@ -1,7 +1,7 @@
 //! Tests that work and memory are linear in the length of a document. The tests count allocations, so that
 //! they do not depend on the speed of the machine; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
 
-#[path = "../benches/shapes/mod.rs"]
+#[path = "../benches/support/shapes.rs"]
 mod shapes;
 
 use std::collections::BTreeSet;

@@ -1,7 +1,9 @@
 //! `rpcrdma-xdrgen sizes`: the compiler's sizes of every type equal the sizes that the derive computes for
 //! the emitted type. Also tests which procedures need chunks at an inline threshold.
 
+#[path = "support/program.rs"]
 mod program;
+#[path = "support/scratch.rs"]
 mod scratch;
 
 use program::{compiler, text};
@@ -365,10 +367,10 @@ fn json_output_has_one_object_per_size() {
     let output = compiler(folder.path(), &["sizes", "a.x", "--message-format", "json"]);
     let line: serde_json::Value = serde_json::from_str(text(&output.stdout)).expect("one object");
     let small = serde_json::json!({
-        "whole": 4, "reduced": 4, "inline": true, "chunks": 0, "long": false, "unbounded": false,
+        "unreduced": 4, "reduced": 4, "inline": true, "chunks": 0, "long": false, "unbounded": false,
     });
     let large = serde_json::json!({
-        "whole": null, "reduced": null, "inline": false, "chunks": 0, "long": true, "unbounded": true,
+        "unreduced": null, "reduced": null, "inline": false, "chunks": 0, "long": true, "unbounded": true,
     });
     let expected = serde_json::json!({
         "kind": "procedure", "program": "P", "version": "V", "procedure": "GET", "number": 1, "call": small, "reply": large,

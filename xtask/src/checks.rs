@@ -99,12 +99,13 @@ fn layers(root: &Path) -> Result<(), String> {
     for source in WITHOUT_CYCLES {
         let source = root.join(source);
         found.append(&mut cycles::find(root, &source)?);
-        let modules = files::below(&source)?.into_iter().filter(|file| file.ends_with("mod.rs"));
-        found.extend(
-            modules
-                .map(|file| format!("{}: rename to the directory's name with `.rs`", relative(root, &file))),
-        );
     }
+    let modules = files::below(root)?.into_iter().filter(|file| file.ends_with("mod.rs"));
+    found.extend(
+        modules.map(|file| {
+            format!("{}: move the module to a file with its name and `.rs`", relative(root, &file))
+        }),
+    );
     let gates = feature_gates(&source)?;
     if gates > MAX_FEATURE_GATES {
         found.push(format!(

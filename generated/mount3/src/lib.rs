@@ -448,7 +448,7 @@ pub mod mount_v3 {
             const NAME: &'static str = "MOUNTPROC3_MNT";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(400)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(400)
             }
         }
 
@@ -467,7 +467,7 @@ pub mod mount_v3 {
             const NAME: &'static str = "MOUNTPROC3_DUMP";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(262144)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(262144)
             }
         }
 
@@ -516,7 +516,7 @@ pub mod mount_v3 {
             const NAME: &'static str = "MOUNTPROC3_EXPORT";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(262144)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(262144)
             }
         }
     }

@@ -3267,7 +3267,7 @@ pub mod nfs_v3 {
 
             fn reply_bounds(args: &Self::Args) -> program::ReplyBounds {
                 program::ReplyBounds::of::<Self::Res>()
-                    .with_whole(u64::from(args.count).saturating_add(200))
+                    .with_unreduced(u64::from(args.count).saturating_add(200))
             }
         }
 
@@ -3287,7 +3287,7 @@ pub mod nfs_v3 {
 
             fn reply_bounds(args: &Self::Args) -> program::ReplyBounds {
                 program::ReplyBounds::of::<Self::Res>()
-                    .with_whole(u64::from(args.maxcount).saturating_add(200))
+                    .with_unreduced(u64::from(args.maxcount).saturating_add(200))
             }
         }
 

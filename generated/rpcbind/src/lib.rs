@@ -329,7 +329,7 @@ pub mod pmap_vers {
             const NAME: &'static str = "PMAPPROC_DUMP";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(262144)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(262144)
             }
         }
 
@@ -348,7 +348,7 @@ pub mod pmap_vers {
             const NAME: &'static str = "PMAPPROC_CALLIT";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(65536)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(65536)
             }
         }
     }
@@ -1205,7 +1205,7 @@ pub mod rpcbvers {
             const NAME: &'static str = "RPCBPROC_GETADDR";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(1024)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(1024)
             }
         }
 
@@ -1224,7 +1224,7 @@ pub mod rpcbvers {
             const NAME: &'static str = "RPCBPROC_DUMP";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(262144)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(262144)
             }
         }
 
@@ -1243,7 +1243,7 @@ pub mod rpcbvers {
             const NAME: &'static str = "RPCBPROC_CALLIT";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(65536)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(65536)
             }
         }
 
@@ -1277,7 +1277,7 @@ pub mod rpcbvers {
             const NAME: &'static str = "RPCBPROC_UADDR2TADDR";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(1024)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(1024)
             }
         }
 
@@ -1296,7 +1296,7 @@ pub mod rpcbvers {
             const NAME: &'static str = "RPCBPROC_TADDR2UADDR";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(1024)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(1024)
             }
         }
     }
@@ -1665,7 +1665,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_GETADDR";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(1024)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(1024)
             }
         }
 
@@ -1684,7 +1684,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_DUMP";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(262144)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(262144)
             }
         }
 
@@ -1703,7 +1703,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_BCAST";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(65536)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(65536)
             }
         }
 
@@ -1737,7 +1737,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_UADDR2TADDR";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(1024)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(1024)
             }
         }
 
@@ -1756,7 +1756,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_TADDR2UADDR";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(1024)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(1024)
             }
         }
 
@@ -1775,7 +1775,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_GETVERSADDR";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(1024)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(1024)
             }
         }
 
@@ -1794,7 +1794,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_INDIRECT";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(65536)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(65536)
             }
         }
 
@@ -1813,7 +1813,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_GETADDRLIST";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(65536)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(65536)
             }
         }
 
@@ -1832,7 +1832,7 @@ pub mod rpcbvers4 {
             const NAME: &'static str = "RPCBPROC_GETSTAT";
 
             fn reply_bounds(_args: &Self::Args) -> program::ReplyBounds {
-                program::ReplyBounds::of::<Self::Res>().with_whole(262144)
+                program::ReplyBounds::of::<Self::Res>().with_unreduced(262144)
             }
         }
     }

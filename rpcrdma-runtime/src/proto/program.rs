@@ -186,7 +186,7 @@ pub trait Procedure: 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyBounds {
     /// The result including its eligible items.
-    pub whole: Size,
+    pub unreduced: Size,
     /// The result without its eligible items.
     pub reduced: Size,
     /// The largest eligible item, without padding.
@@ -200,7 +200,7 @@ impl ReplyBounds {
     #[must_use]
     pub const fn of<T: Layout>() -> Self {
         ReplyBounds {
-            whole: T::LENGTHS.max,
+            unreduced: T::LENGTHS.max,
             reduced: T::LENGTHS.max_reduced,
             item: T::HELD.largest,
             items: T::HELD.count,
@@ -209,32 +209,42 @@ impl ReplyBounds {
 
     /// Returns the bounds of a reply that must not be reduced ([`Credential::allows_reduction`]).
     #[must_use]
-    pub const fn unreduced(self) -> Self {
-        ReplyBounds { whole: self.whole, reduced: self.whole, item: Size::ZERO, items: Size::ZERO }
+    pub const fn without_reduction(self) -> Self {
+        ReplyBounds {
+            unreduced: self.unreduced,
+            reduced: self.unreduced,
+            item: Size::ZERO,
+            items: Size::ZERO,
+        }
     }
 
     /// Limits the size of each eligible item, and thus of the whole result.
     #[must_use]
     pub const fn with_item(self, item: u64) -> Self {
         let item = self.item.min(Size::Bounded(item));
-        let whole = self.whole.min(self.reduced.plus(item.with_padding().repeated(self.items)));
-        ReplyBounds { item, whole, ..self }
+        let unreduced = self.unreduced.min(self.reduced.plus(item.with_padding().repeated(self.items)));
+        ReplyBounds { item, unreduced, ..self }
     }
 
     /// Limits the size of the result without its eligible items, and thus of the whole result.
     #[must_use]
     pub const fn with_reduced(self, reduced: u64) -> Self {
         let reduced = self.reduced.min(Size::Bounded(reduced));
-        let whole = self.whole.min(reduced.plus(self.item.with_padding().repeated(self.items)));
-        ReplyBounds { reduced, whole, ..self }
+        let unreduced = self.unreduced.min(reduced.plus(self.item.with_padding().repeated(self.items)));
+        ReplyBounds { reduced, unreduced, ..self }
     }
 
     /// Limits the size of the whole result, and thus of each eligible item and of the result without its
     /// eligible items.
     #[must_use]
-    pub const fn with_whole(self, whole: u64) -> Self {
-        let whole = self.whole.min(Size::Bounded(whole));
-        ReplyBounds { whole, reduced: self.reduced.min(whole), item: self.item.min(whole), ..self }
+    pub const fn with_unreduced(self, unreduced: u64) -> Self {
+        let unreduced = self.unreduced.min(Size::Bounded(unreduced));
+        ReplyBounds {
+            unreduced,
+            reduced: self.reduced.min(unreduced),
+            item: self.item.min(unreduced),
+            ..self
+        }
     }
 }
 
@@ -374,17 +384,17 @@ mod tests {
     #[test]
     fn bounds_are_only_narrowed() {
         let of_type = ReplyBounds {
-            whole: Size::Unbounded,
+            unreduced: Size::Unbounded,
             reduced: Size::Bounded(100),
             item: Size::Unbounded,
             items: Size::Bounded(1),
         };
         let narrowed = of_type.with_item(10);
         assert_eq!(narrowed.item, Size::Bounded(10));
-        assert_eq!(narrowed.whole, Size::Bounded(112));
+        assert_eq!(narrowed.unreduced, Size::Bounded(112));
         assert_eq!(narrowed.with_item(1000), narrowed);
         let listing =
             ReplyBounds { reduced: Size::Unbounded, item: Size::ZERO, items: Size::ZERO, ..of_type };
-        assert_eq!(listing.with_whole(500).reduced, Size::Bounded(500));
+        assert_eq!(listing.with_unreduced(500).reduced, Size::Bounded(500));
     }
 }

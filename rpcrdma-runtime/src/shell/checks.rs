@@ -20,7 +20,7 @@ pub(super) const fn procedure<Q: Procedure>() {
     assert!(found, "the procedure's number is missing from `Program::PROCEDURES`");
     let (bounds, of_type) = (Q::MAX_REPLY, ReplyBounds::of::<Q::Res>());
     assert!(
-        covers(bounds.whole, of_type.whole)
+        covers(bounds.unreduced, of_type.unreduced)
             && covers(bounds.reduced, of_type.reduced)
             && covers(bounds.item, of_type.item)
             && covers(bounds.items, of_type.items),

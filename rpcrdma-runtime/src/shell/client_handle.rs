@@ -139,7 +139,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         let (bounds, sink) = if credential.allows_reduction() {
             (bounds, Reducer::new(min_item))
         } else {
-            (bounds.unreduced(), Reducer::disabled())
+            (bounds.without_reduction(), Reducer::disabled())
         };
         let message = encode::<Q>(xid, credential, args, sink)?;
         let sends = Sends::of(credential);
@@ -159,7 +159,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         let (timeout, memory) = (Some(self.timeout), memory_of(lease));
         let call = SessionCall { message, bounds, timeout, retransmit, memory };
         let session = self.session();
-        let outcome = transact(session, target, Some(bounds.whole), call).await;
+        let outcome = transact(session, target, Some(bounds.unreduced), call).await;
         outcome.map_err(|error| error.with_peer(|| session.endpoints().peer))
     }
 }

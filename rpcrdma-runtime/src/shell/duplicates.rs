@@ -143,8 +143,8 @@ impl DuplicateCache {
 
     /// Changes the limits for all servers that share the cache. Entries beyond the new limits are evicted,
     /// except running calls.
-    pub fn limit(&self, limits: DuplicateLimits) {
-        self.table().limit(limits);
+    pub fn set_limits(&self, limits: DuplicateLimits) {
+        self.table().set_limits(limits);
     }
 
     /// Returns the number of cached replies.

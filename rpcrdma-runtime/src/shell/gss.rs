@@ -252,7 +252,8 @@ async fn destroy<C: MessageTransport<P>, P: Program>(
     let number = context.numbers.take().await?;
     let xid = transport.next_xid();
     let message = context.session.destroy::<P>(xid, number.0)?;
-    let none = ReplyBounds { whole: Size::ZERO, reduced: Size::ZERO, item: Size::ZERO, items: Size::ZERO };
+    let none =
+        ReplyBounds { unreduced: Size::ZERO, reduced: Size::ZERO, item: Size::ZERO, items: Size::ZERO };
     let bounds = context.session.reply_bounds(none);
     let (reply, _) = transport.exchange("RPCSEC_GSS_DESTROY", message, bounds, Sends::Once).await?;
     Ok(context.session.ended(xid, number.0, &reply)?)

@@ -203,9 +203,9 @@ impl Limits {
     /// Applies the limits to the existing cache and budget, which other servers may share.
     fn put_into_shared(&self, cache: Option<&DuplicateCache>, memory: &MemoryBudget) {
         if let Some(cache) = cache {
-            cache.limit(self.duplicates);
+            cache.set_limits(self.duplicates);
         }
-        memory.limit(self.max_memory);
+        memory.set_max(self.max_memory);
     }
 
     fn take_from_shared(&mut self, cache: Option<&DuplicateCache>, memory: &MemoryBudget) {
@@ -388,7 +388,7 @@ mod tests {
             .with_limits(&non_default());
         assert_eq!(cache.options().limits, non_default().duplicates);
         let fewer = DuplicateLimits { max_entries: 1, ..non_default().duplicates };
-        cache.limit(fewer);
+        cache.set_limits(fewer);
         assert_eq!((rdma.limits().duplicates, tcp.limits().duplicates), (fewer, fewer));
     }
 

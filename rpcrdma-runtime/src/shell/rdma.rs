@@ -275,8 +275,8 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             "the reply does not fit into the chunks that the client offered according to its binding";
         report_no_room(&self.warnings, info, &span, reply_bytes, self.responder.take_no_room(), reason);
         if let Some(client) = self.link.announced() {
-            self.responder.limit(client);
-            self.backward.with(|backward| backward.limit(client));
+            self.responder.set_peer_limits(client);
+            self.backward.with(|backward| backward.set_peer_limits(client));
         }
     }
 
@@ -361,13 +361,13 @@ impl<C: Connection> RdmaOutbound<C> {
 
 pub(super) trait RdmaSession: SessionHandle<Peer = Peer> {
     /// Applies the server's limits to calls on connection number `connection` (counted from 1), as
-    /// [`Requester::limit`] does.
+    /// [`Requester::set_peer_limits`] does.
     fn set_peer_limits(&self, connection: u64, server: PeerLimits);
 }
 
 impl<C: Connection + 'static> RdmaSession for Shared<RdmaOutbound<C>> {
     fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
-        self.with_requester(connection, |requester| requester.limit(server));
+        self.with_requester(connection, |requester| requester.set_peer_limits(server));
     }
 }
 

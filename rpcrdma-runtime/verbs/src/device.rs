@@ -26,9 +26,9 @@ pub struct Device {
     /// Maximum number of outstanding RDMA Reads of a connection (ORD).
     pub ord: u32,
     /// Maximum number of work requests in a queue.
-    pub work: u32,
+    pub max_work_requests: u32,
     /// The size of the largest memory region, in octets.
-    pub region: u64,
+    pub max_region: u64,
     /// Whether the device supports type 2 memory windows. See [`MemoryWindows`](super::MemoryWindows).
     pub windows: bool,
 }
@@ -41,7 +41,7 @@ pub struct Port {
     /// Whether the port is up.
     pub active: bool,
     /// The maximum length of a message, in octets.
-    pub message: u32,
+    pub max_message: u32,
     /// The GIDs, without unused table entries.
     pub gids: Vec<Ipv6Addr>,
 }
@@ -120,8 +120,8 @@ impl Open {
             ports,
             ird: capabilities.ird,
             ord: capabilities.ord,
-            work: capabilities.max_work_requests,
-            region: capabilities.max_region,
+            max_work_requests: capabilities.max_work_requests,
+            max_region: capabilities.max_region,
             windows: capabilities.windows,
         })
     }
@@ -132,7 +132,7 @@ impl Open {
                 // SAFETY: the context is open.
                 let port = unsafe { Capabilities::query(self.0, number)? };
                 let gids = (0..port.gids).filter_map(|index| self.gid(number, index)).collect();
-                Ok(Port { number, active: port.active, message: port.max_message, gids })
+                Ok(Port { number, active: port.active, max_message: port.max_message, gids })
             })
             .collect()
     }

@@ -2,7 +2,7 @@
 
 mod closing;
 mod connecting;
-#[path = "../../tests/echo/mod.rs"]
+#[path = "../../tests/support/echo.rs"]
 mod echo;
 mod failures;
 mod pacing;

@@ -144,7 +144,7 @@ impl Procedure for Echo {
         let padded = |len: u32| Size::padded(u64::from(len));
         let reduced = Size::Bounded(Res::LENGTHS.min).plus(padded(want.note));
         ReplyBounds {
-            whole: reduced.plus(padded(want.item)).plus(padded(want.other)),
+            unreduced: reduced.plus(padded(want.item)).plus(padded(want.other)),
             reduced,
             item: Size::Bounded(u64::from(want.item.max(want.other))),
             items: Size::Bounded(2),

@@ -32,7 +32,7 @@ fn supplied_memory_is_the_sink_on_each_connection() {
     let memory = BytesMut::with_capacity(LEN);
     let place = memory.as_ptr();
     let bounds = ReplyBounds {
-        whole: Size::Bounded(20_016),
+        unreduced: Size::Bounded(20_016),
         item: Size::Bounded(20_000),
         items: Size::Bounded(1),
         ..SMALL

@@ -107,7 +107,7 @@ fn without_a_local_fence_only_exposed_memory_closes_the_connection() {
 #[test]
 fn a_timed_out_call_fences_its_sinks_and_keeps_its_sources() {
     let mut client = granted();
-    let large = ReplyBounds { whole: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
+    let large = ReplyBounds { unreduced: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
     let id = client.submit(SessionCall { bounds: large, timeout: Some(MS(50)), ..with_item(1, 2000) });
     let offered = lists(&client.sent[1]);
     let sink = offered.reply.expect("a Reply chunk").0[0].handle;

@@ -24,7 +24,7 @@ impl Procedure for Get {
     type Res = Opaque<1000>;
     const NUMBER: u32 = 1;
     const NAME: &'static str = "GET";
-    const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Opaque<1000>>().with_whole(1003);
+    const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Opaque<1000>>().with_unreduced(1003);
 }
 
 fn main() {

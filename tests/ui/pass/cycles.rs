@@ -273,7 +273,7 @@ fn main() {
     round_trips(&Left { rights: vec![Right::default()] });
 
     // A client offers Write chunks for a reply only if the reply may contain items.
-    let offered = |bounds: ReplyBounds| ReplyResources::for_reply(&bounds.with_whole(9000), 1024).unwrap();
+    let offered = |bounds: ReplyBounds| ReplyResources::for_reply(&bounds.with_unreduced(9000), 1024).unwrap();
     let bounds = ReplyBounds::of::<Folder>();
     assert_eq!(bounds.with_item(100).item, Size::Bounded(100));
     assert_eq!(offered(bounds.with_item(100)).write_chunks, [100; 16]);

@@ -45,7 +45,7 @@ procedure!(
     Get,
     1,
     Opaque<1000>,
-    const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Opaque<1000>>().with_whole(1004);
+    const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Opaque<1000>>().with_unreduced(1004);
 );
 // The number of items equals the maximum number of Write chunks that a call offers.
 procedure!(
@@ -57,7 +57,7 @@ procedure!(
 // `EXCESS_ITEMS` allows the 17th item to stay in the reply.
 procedure!(Page, 3, [Photo; 17], const EXCESS_ITEMS: bool = true;);
 // The result type has no bound, so a small `MAX_REPLY` is valid.
-procedure!(List, 4, Vec<u32>, const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Vec<u32>>().with_whole(8););
+procedure!(List, 4, Vec<u32>, const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Vec<u32>>().with_unreduced(8););
 procedure!(
     Roll,
     5,
@@ -74,8 +74,8 @@ fn call<Q: Procedure<Program = Store, Args = u32>>() -> Call<Q> {
 }
 
 fn main() {
-    assert_eq!(Get::reply_bounds(&7).whole, Size::Bounded(1004));
-    assert_eq!(List::reply_bounds(&7).whole, Size::Bounded(8));
+    assert_eq!(Get::reply_bounds(&7).unreduced, Size::Bounded(1004));
+    assert_eq!(List::reply_bounds(&7).unreduced, Size::Bounded(8));
     assert_eq!(Roll::reply_bounds(&7).items, Size::Bounded(16));
     drop((call::<Get>(), call::<Album>(), call::<Page>(), call::<List>(), call::<Roll>()));
 }

@@ -52,7 +52,7 @@ struct BoundReply<'b> {
     reply: &'b Reply,
     procedure: usize,
     item: Option<Sum>,
-    whole: Option<Sum>,
+    unreduced: Option<Sum>,
 }
 
 /// Resolves the names in bindings. A second binding of a version is dropped.
@@ -164,8 +164,8 @@ fn reply<'b>(
     };
     let procedure = procedures.get(index)?;
     let mut bound = |terms: &Option<_>| terms.as_ref().and_then(|terms| sum(hir, procedure, terms, found));
-    let (item, whole) = (bound(&reply.item), bound(&reply.whole));
-    Some(BoundReply { reply, procedure: index, item, whole })
+    let (item, unreduced) = (bound(&reply.item), bound(&reply.unreduced));
+    Some(BoundReply { reply, procedure: index, item, unreduced })
 }
 
 fn sum(hir: &Hir, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut Found) -> Option<Sum> {
@@ -264,7 +264,7 @@ impl Bound<'_> {
         for (one, has_item) in self.replies.iter().zip(items) {
             if let Some(procedure) = version.procedures.get_mut(one.procedure) {
                 procedure.item = one.item.clone().filter(|_| has_item);
-                procedure.whole = one.whole.clone();
+                procedure.unreduced = one.unreduced.clone();
             }
         }
     }

@@ -5,7 +5,7 @@ use rpcrdma_layout::{MEMORY, Size, WRITE_CHUNKS};
 use crate::binding::{Binding, Placed, Reply, Term};
 use crate::diag::{Excerpt, Found, MessageKind};
 use crate::ir::{Procedure, Version};
-use crate::sizes::layout::{Layout, Layouts};
+use crate::sizes::layout::{Layouts, TypeSizes};
 use crate::sizes::messages as sizes;
 
 /// Maximum number of procedures named in a finding.
@@ -30,21 +30,21 @@ impl<'m> Messages<'m> {
 /// X321: a bound that is too small for any result or item, a bound on a void result, or a bound that is
 /// larger than any chunk.
 pub(super) fn impossible_bounds(messages: &Messages<'_>, found: &mut Found) {
-    for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
+    for (Procedure { name, result, .. }, Reply { item, unreduced, .. }) in messages.bounded() {
         let procedure = || name.clone();
-        for sum in item.iter().chain(whole) {
+        for sum in item.iter().chain(unreduced) {
             if let Some(bytes) = beyond_a_chunk(sum) {
                 found.push(MessageKind::LongReply { procedure: procedure(), bytes }.at(sum.span));
             }
         }
         let lengths = messages.layouts.ty(result).lengths;
-        if let (Some(whole), Size::ZERO) = (whole, lengths.max) {
-            found.push(MessageKind::VoidResult { procedure: procedure() }.at(whole.span));
-        } else if let Some((whole, bytes)) = constant(whole.as_ref())
+        if let (Some(unreduced), Size::ZERO) = (unreduced, lengths.max) {
+            found.push(MessageKind::VoidResult { procedure: procedure() }.at(unreduced.span));
+        } else if let Some((unreduced, bytes)) = constant(unreduced.as_ref())
             && bytes < lengths.min.max(1)
         {
             let short = MessageKind::ShortReply { procedure: procedure(), bytes, least: lengths.min };
-            found.push(short.at(whole.span));
+            found.push(short.at(unreduced.span));
         }
         if let Some((item, 0)) = constant(item.as_ref()) {
             found.push(MessageKind::EmptyItem { procedure: procedure() }.at(item.span));
@@ -58,8 +58,9 @@ fn long_results(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
     let is_reported = |procedure: &Procedure| {
         let mut bounded = messages.bounded().filter(|(bounded, _)| bounded.name == procedure.name);
-        bounded
-            .any(|(_, reply)| reply.item.iter().chain(&reply.whole).any(|sum| beyond_a_chunk(sum).is_some()))
+        bounded.any(|(_, reply)| {
+            reply.item.iter().chain(&reply.unreduced).any(|sum| beyond_a_chunk(sum).is_some())
+        })
     };
     let long = |procedure: &Procedure| match is_reported(procedure) {
         true => None,
@@ -95,7 +96,7 @@ pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     // An invalid bound or an empty reply table was already reported.
     let is_wrong = |procedure: &Procedure| {
         procedure.reply.item.is_none()
-            && procedure.reply.whole.is_none()
+            && procedure.reply.unreduced.is_none()
             && binding.replies.iter().any(|reply| reply.procedure.value == procedure.name)
     };
     let is_unbounded = |one: &&Procedure| sizes::is_unbounded(one, version, layouts) && !is_wrong(one);
@@ -119,7 +120,7 @@ pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
 /// X326: a bound that is the same for every call, but smaller than the bound of the type. Sums over
 /// arguments are exempt, since they may state limits that the XDR cannot.
 pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
-    for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
+    for (Procedure { name, result, .. }, Reply { item, unreduced, .. }) in messages.bounded() {
         let layout = messages.layouts.ty(result);
         let narrow = |bound: &Option<_>, least: u64, max: u64, of_item: bool| {
             // A bound below `least` was already reported.
@@ -129,11 +130,11 @@ pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
         };
         let item = narrow(item, 1, largest(&[layout.items.largest]), true);
         // Each reply has at most one finding.
-        found.extend(item.or_else(|| narrow(whole, layout.lengths.min.max(1), longest(layout), false)));
+        found.extend(item.or_else(|| narrow(unreduced, layout.lengths.min.max(1), longest(layout), false)));
     }
 }
 
-fn longest(Layout { lengths, items }: Layout) -> u64 {
+fn longest(TypeSizes { lengths, items }: TypeSizes) -> u64 {
     largest(&[lengths.max, lengths.max_reduced, items.largest])
 }
 

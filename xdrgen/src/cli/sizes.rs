@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::report::Reporting;
 use super::{Failure, Inputs, json_line, print};
 use crate::generate::Options;
-use crate::sizes::{self, Assumed, Bound, Message, Needs, ProcedureSizes, Size, VersionSizes};
+use crate::sizes::{self, Assumed, Bound, MessageSizes, Needs, ProcedureSizes, Size, VersionSizes};
 
 /// The documents, and assumptions about messages.
 #[derive(Args, Debug)]
@@ -21,7 +21,7 @@ and 20 for a Reply chunk, each of one segment; a call includes the chunks that i
 40 bytes plus the credential's body in a call, and 24 bytes plus the verifier's body in a reply.
 
 With --message-format json, each procedure is a JSON object on one line of standard output. Its `kind` is `procedure`,
-followed by `program`, `version`, `procedure`, `number`, `call` and `reply`. `call` and `reply` have `whole` and
+followed by `program`, `version`, `procedure`, `number`, `call` and `reply`. `call` and `reply` have `unreduced` and
 `reduced` (each a number, a string, or null if unbounded), `inline`, `chunks` (null if unbounded), `long` and
 `unbounded`.")]
 pub(super) struct Arguments {
@@ -83,10 +83,10 @@ fn row(procedure: &ProcedureSizes) -> [String; 7] {
     let ProcedureSizes { name, call, reply, .. } = procedure;
     [
         name.clone(),
-        call.whole.to_string(),
+        call.unreduced.to_string(),
         call.reduced.to_string(),
         transfer(&call.needs, "Read chunk", "Position-Zero Read chunk"),
-        reply.whole.to_string(),
+        reply.unreduced.to_string(),
         reply.reduced.to_string(),
         match reply.needs.unbounded {
             true => "not over RDMA: unbounded".to_owned(),
@@ -123,7 +123,7 @@ struct Line<'a> {
 
 #[derive(Serialize)]
 struct Side<'a> {
-    whole: &'a Bound,
+    unreduced: &'a Bound,
     reduced: &'a Bound,
     inline: bool,
     chunks: Option<u64>,
@@ -150,10 +150,10 @@ fn json(versions: &[VersionSizes]) -> String {
     text
 }
 
-fn side(message: &Message) -> Side<'_> {
-    let Message { whole, reduced, needs } = message;
+fn side(message: &MessageSizes) -> Side<'_> {
+    let MessageSizes { unreduced, reduced, needs } = message;
     Side {
-        whole,
+        unreduced,
         reduced,
         inline: needs.inline(),
         chunks: needs.chunks.bound(),

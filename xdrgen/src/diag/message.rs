@@ -20,11 +20,11 @@ kinds! {
     /// a bound for a missing item
     X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` contains no eligible item"))
         .label("bounds an item")
-        .help("name the item in `eligible`, or bound the result by `whole`");
+        .help("name the item in `eligible`, or bound the result by `unreduced`");
     /// a reply table without bounds
     X320 Error EmptyReply { procedure: String } => text(format!("this table does not bound the reply of `{procedure}`"))
-        .label("has neither `item` nor `whole`")
-        .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
+        .label("has neither `item` nor `unreduced`")
+        .help("bound the reply by `unreduced` or its eligible item by `item`, or remove the table");
     /// an impossible bound
     X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
         text(format!("no result of `{procedure}` fits in {bytes} bytes"))
@@ -56,7 +56,7 @@ kinds! {
         text(format!("the reply of {} has no bound", procedures.shown(|name| format!("`{name}`"))))
             .label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
             .help(format!(
-                "bound it in `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its \
+                "bound it in `[binding.reply.\"{first}\"]`: `unreduced` is the largest result in bytes, `item` its \
                  largest eligible item"
             ))
     };

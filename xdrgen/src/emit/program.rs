@@ -113,7 +113,7 @@ impl Emitter<'_> {
 
     /// Writes the function that overrides the bounds of the result type, if the binding bounds the reply.
     fn reply_bounds(&self, reply: &ReplyBounds, code: &mut Code) {
-        let sums = [(".with_item", &reply.item), (".with_whole", &reply.whole)];
+        let sums = [(".with_item", &reply.item), (".with_unreduced", &reply.unreduced)];
         let sums = || sums.into_iter().filter_map(|(name, sum)| Some((name, sum.as_ref()?)));
         if sums().next().is_none() {
             return;

@@ -22,7 +22,7 @@ pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Fou
             .filter(|version| version.name == binding.version.value);
         for version in versions {
             version.binding = None;
-            version.procedures.iter_mut().for_each(|one| (one.item, one.whole) = (None, None));
+            version.procedures.iter_mut().for_each(|one| (one.item, one.unreduced) = (None, None));
         }
     }
 }

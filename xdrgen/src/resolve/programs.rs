@@ -53,8 +53,8 @@ impl<'a> Resolver<'a> {
                 [Declaration { name: Some(name), .. }] => Some(name.name.clone()),
                 _ => None,
             };
-            let (item, whole) = (None, None);
-            procedures.push(Procedure { name, number, arguments, parameter, result, item, whole, docs });
+            let (item, unreduced) = (None, None);
+            procedures.push(Procedure { name, number, arguments, parameter, result, item, unreduced, docs });
         }
         let docs = Docs { comments: version.docs.clone(), span: version.name.span, ..Docs::default() };
         Version { name: version.name.name.clone(), number, procedures, omitted, binding: None, docs }

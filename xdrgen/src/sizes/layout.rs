@@ -8,7 +8,7 @@ use crate::ir::{Body, Bound, Field, Module, Type, TypeDef, TypeId};
 
 /// The layout of a type's values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct TypeSizes {
     /// The lengths of encodings.
     pub lengths: Lengths,
     /// The eligible items that a value can contain.
@@ -43,12 +43,12 @@ impl Layouts {
         layouts
     }
 
-    pub(crate) fn named(&self, id: TypeId) -> Layout {
+    pub(crate) fn named(&self, id: TypeId) -> TypeSizes {
         self.ty(&Type::Named(id))
     }
 
-    pub(crate) fn ty(&self, ty: &Type) -> Layout {
-        Layout { lengths: self.lengths(ty), items: items(ty, &self.items) }
+    pub(crate) fn ty(&self, ty: &Type) -> TypeSizes {
+        TypeSizes { lengths: self.lengths(ty), items: items(ty, &self.items) }
     }
 
     fn definition(&self, module: &Module, id: TypeId, ty: &TypeDef) -> Lengths {

@@ -5,7 +5,7 @@ use std::fmt;
 use rpcrdma_layout::{Items, Lengths, Size, WRITE_CHUNKS};
 use serde::Serialize;
 
-use super::layout::{Layout, Layouts};
+use super::layout::{Layouts, TypeSizes};
 use crate::ir::{Module, Procedure, Sum, Version};
 
 /// Assumed sizes that documents do not determine, in bytes: the inline threshold, and the bodies of
@@ -88,9 +88,9 @@ impl fmt::Display for Bound {
 
 /// The sizes of a call or a reply of a procedure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct MessageSizes {
     /// The maximum size of the arguments or the result, without headers.
-    pub whole: Bound,
+    pub unreduced: Bound,
     /// The maximum size without headers and eligible items.
     pub reduced: Bound,
     /// The chunks that the largest message needs.
@@ -125,9 +125,9 @@ pub struct ProcedureSizes {
     /// The procedure's number.
     pub number: u32,
     /// The sizes of the call.
-    pub call: Message,
+    pub call: MessageSizes,
     /// The sizes of the reply.
-    pub reply: Message,
+    pub reply: MessageSizes,
 }
 
 /// The sizes of the messages of a program version.
@@ -176,16 +176,16 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
 /// Returns the maximum size of an item or of a long reply's stream, if it exceeds the maximum length of a
 /// chunk. Returns `None` if a bound of the reply depends on the arguments.
 pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
-    let mut sums = procedure.reply.item.iter().chain(&procedure.reply.whole);
+    let mut sums = procedure.reply.item.iter().chain(&procedure.reply.unreduced);
     if sums.any(|sum| !sum.fields.is_empty()) {
         return None;
     }
     let assumed = Assumed::default();
     let Needs { chunks, long, .. } = sizes_of(procedure, version, layouts, assumed).reply.needs;
-    let Reply { whole, reduced, item } = bounds(procedure, layouts.ty(&procedure.result));
+    let Reply { unreduced, reduced, item } = bounds(procedure, layouts.ty(&procedure.result));
     let stream = match long {
         true if chunks.fits(WRITE_CHUNKS) => reduced,
-        true => whole,
+        true => unreduced,
         false => Bound::Bytes(0),
     };
     let item = if chunks == Size::ZERO { Bound::Bytes(0) } else { item };
@@ -219,13 +219,13 @@ pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &L
 /// Returns the sizes of a procedure's messages, as one line of its documentation.
 pub(crate) fn line(procedure: &Procedure, layouts: &Layouts) -> String {
     let (arguments, result) = (layouts.ty(&procedure.arguments), layouts.ty(&procedure.result));
-    let Reply { whole, reduced, .. } = bounds(procedure, result);
+    let Reply { unreduced, reduced, .. } = bounds(procedure, result);
     let taken =
         words(&Bound::of(arguments.lengths.max), &Bound::of(arguments.lengths.max_reduced), arguments.items);
-    format!("Arguments: {taken}. Result: {}.", words(&whole, &reduced, result.items))
+    format!("Arguments: {taken}. Result: {}.", words(&unreduced, &reduced, result.items))
 }
 
-fn words(whole: &Bound, reduced: &Bound, items: Items) -> String {
+fn words(unreduced: &Bound, reduced: &Bound, items: Items) -> String {
     let at_most = |bound: &Bound| match bound {
         Bound::Bytes(0) => "none".to_owned(),
         Bound::Bytes(bytes) => format!("at most {bytes} bytes"),
@@ -233,9 +233,9 @@ fn words(whole: &Bound, reduced: &Bound, items: Items) -> String {
         Bound::Unbounded => "unbounded".to_owned(),
     };
     if items.is_none() || *reduced == Bound::Unbounded {
-        return at_most(whole);
+        return at_most(unreduced);
     }
-    format!("{}, and {} without eligible items", at_most(whole), at_most(reduced))
+    format!("{}, and {} without eligible items", at_most(unreduced), at_most(reduced))
 }
 
 /// Returns the space for a stream after a header with `chunks` chunks; `None` if the header does not fit.
@@ -245,13 +245,13 @@ fn room(inline: u32, header: u64, chunks: u64) -> Option<u64> {
 
 /// Returns how a call is sent: inline, with items in Read chunks, or in a Position-Zero Read chunk. The
 /// call's header includes the chunks offered for the reply.
-fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Message {
+fn call(arguments: TypeSizes, reply: &Needs, inline: u32, credential: u32) -> MessageSizes {
     let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
         + if reply.long { REPLY_CHUNK } else { 0 };
     let header = TRANSPORT + offered + CALL + u64::from(credential).next_multiple_of(4);
     let room = |chunks| room(inline, header, chunks);
-    let (whole, reduced) = (Bound::of(arguments.lengths.max), Bound::of(arguments.lengths.max_reduced));
-    let needs = if whole.fits(room(0)) {
+    let (unreduced, reduced) = (Bound::of(arguments.lengths.max), Bound::of(arguments.lengths.max_reduced));
+    let needs = if unreduced.fits(room(0)) {
         Needs::default()
     } else {
         let chunks = arguments.items.count;
@@ -259,51 +259,51 @@ fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Messa
         let unbounded = arguments.lengths.max_reduced == Size::Unbounded;
         Needs { chunks, long: arguments.items.is_none() || !fits, unbounded }
     };
-    Message { whole, reduced, needs }
+    MessageSizes { unreduced, reduced, needs }
 }
 
 /// Returns how a reply is sent, given the Write chunks and the Reply chunk that the runtime offers.
-fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> Message {
+fn reply(procedure: &Procedure, result: TypeSizes, inline: u32, verifier: u32) -> MessageSizes {
     let header = TRANSPORT + REPLY + u64::from(verifier).next_multiple_of(4);
     let room = |chunks| room(inline, header, chunks);
-    let Reply { whole, reduced, item } = bounds(procedure, result);
-    if whole.fits(room(0)) {
-        return Message { whole, reduced, needs: Needs::default() };
+    let Reply { unreduced, reduced, item } = bounds(procedure, result);
+    if unreduced.fits(room(0)) {
+        return MessageSizes { unreduced, reduced, needs: Needs::default() };
     }
     let chunks = result.items.count;
     let offered = chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS);
     // Items without a Write chunk stay in the stream.
-    let stream = if chunks.fits(WRITE_CHUNKS) { &reduced } else { &whole };
+    let stream = if chunks.fits(WRITE_CHUNKS) { &reduced } else { &unreduced };
     let long = !stream.fits(room(offered));
     let unbounded = item == Bound::Unbounded || long && *stream == Bound::Unbounded;
     let needs = Needs { chunks, long, unbounded };
-    Message { whole, reduced, needs }
+    MessageSizes { unreduced, reduced, needs }
 }
 
 struct Reply {
-    whole: Bound,
+    unreduced: Bound,
     reduced: Bound,
     item: Bound,
 }
 
 /// Returns the bounds of the result's type, narrowed by the binding as in the runtime.
-fn bounds(procedure: &Procedure, result: Layout) -> Reply {
+fn bounds(procedure: &Procedure, result: TypeSizes) -> Reply {
     let mut reply = Reply {
-        whole: Bound::of(result.lengths.max),
+        unreduced: Bound::of(result.lengths.max),
         reduced: Bound::of(result.lengths.max_reduced),
         item: Bound::of(result.items.largest),
     };
     if let Some(item) = &procedure.reply.item {
         narrow(&mut reply.item, &largest(item));
         let with_items = together(&reply.reduced, &reply.item, result.items.count);
-        narrow(&mut reply.whole, &with_items);
+        narrow(&mut reply.unreduced, &with_items);
     }
-    if let Some(whole) = &procedure.reply.whole {
-        let whole = largest(whole);
-        narrow(&mut reply.whole, &whole);
-        narrow(&mut reply.reduced, &whole);
+    if let Some(unreduced) = &procedure.reply.unreduced {
+        let unreduced = largest(unreduced);
+        narrow(&mut reply.unreduced, &unreduced);
+        narrow(&mut reply.reduced, &unreduced);
         if reply.item != Bound::Bytes(0) {
-            narrow(&mut reply.item, &whole);
+            narrow(&mut reply.item, &unreduced);
         }
     }
     reply

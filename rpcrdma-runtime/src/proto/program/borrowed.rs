@@ -51,7 +51,7 @@ impl<Q: BorrowedProcedure> super::Procedure for Lent<Q> {
     type Res = BorrowedReply<Q>;
     const NUMBER: u32 = Q::NUMBER;
     const NAME: &'static str = Q::NAME;
-    const MAX_REPLY: ReplyBounds = Q::MAX_REPLY.unreduced();
+    const MAX_REPLY: ReplyBounds = Q::MAX_REPLY.without_reduction();
 
     fn reply_bounds(args: &Arguments<Q>) -> ReplyBounds {
         args.bounds

@@ -186,9 +186,10 @@ impl BackwardRequester {
         }
     }
 
-    /// Limits the inline size of calls to the size that the client announces, as [`Requester::limit`] does.
-    pub fn limit(&mut self, client: PeerLimits) {
-        self.requester.limit(client);
+    /// Limits the inline size of calls to the size that the client announces, as
+    /// [`Requester::set_peer_limits`] does.
+    pub fn set_peer_limits(&mut self, client: PeerLimits) {
+        self.requester.set_peer_limits(client);
     }
 
     /// Abandons the call. If the call was sent, its credit stays in use until the client replies or the

@@ -156,7 +156,7 @@ impl Requester {
     /// Applies the limits that the responder announces (RFC 5666 section 6.2) to all calls that start later.
     /// These calls send at most the announced size inline. If the responder supports no RDMA Reads, these
     /// calls have no Read chunks. A call that cannot be sent within these limits fails.
-    pub fn limit(&mut self, responder: PeerLimits) {
+    pub fn set_peer_limits(&mut self, responder: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.inline = responder.threshold(self.negotiated.call_threshold, own);
         self.reads = responder.reads > 0;

@@ -90,7 +90,7 @@ impl ReplyResources {
             let header = ChunkLists::header_len_for(0, writes, None).saturating_add(REPLY_HEADER);
             u64::from(reply_threshold).checked_sub(header).is_some_and(|room| size.fits(room))
         };
-        if fits(bounds.whole, (0, 0)) {
+        if fits(bounds.unreduced, (0, 0)) {
             return Ok(ReplyResources::default());
         }
         let mut resources = ReplyResources { write_chunks, ..ReplyResources::default() };
@@ -101,7 +101,7 @@ impl ReplyResources {
             resources.write_chunks.resize(usize::try_from(items).unwrap_or(1), item);
             if !bounds.items.fits(WRITE_CHUNKS) {
                 // Items without a chunk stay in the stream.
-                stream = bounds.whole;
+                stream = bounds.unreduced;
             }
         }
         let segments = |len: &u32| u64::from(len.div_ceil(max_segment.max(1)));
@@ -122,10 +122,10 @@ fn length(size: Size) -> Result<u32, OfferError> {
 mod tests {
     use super::*;
 
-    fn bounds(whole: u64, reduced: u64, item: u64) -> ReplyBounds {
+    fn bounds(unreduced: u64, reduced: u64, item: u64) -> ReplyBounds {
         let items = Size::Bounded(u64::from(item > 0));
         ReplyBounds {
-            whole: Size::Bounded(whole),
+            unreduced: Size::Bounded(unreduced),
             reduced: Size::Bounded(reduced),
             item: Size::Bounded(item),
             items,
@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn r236_an_unbounded_reply_is_rejected() {
-        let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..bounds(0, 0, 0) };
+        let unbounded =
+            ReplyBounds { unreduced: Size::Unbounded, reduced: Size::Unbounded, ..bounds(0, 0, 0) };
         assert_eq!(ReplyResources::for_reply(&unbounded, 1 << 18), Err(OfferError::Unbounded));
     }
 

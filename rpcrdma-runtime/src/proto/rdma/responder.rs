@@ -209,7 +209,7 @@ impl Responder {
     /// Applies the limits that the requester announces (RFC 5666 section 6.2): the inline size of replies and
     /// the number of outstanding RDMA Reads. If the requester allows no RDMA Reads, calls that wait for
     /// an RDMA Read are rejected with ERR_CHUNK, once their outstanding RDMA Reads are done.
-    pub fn limit(&mut self, requester: PeerLimits) {
+    pub fn set_peer_limits(&mut self, requester: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
         self.reads_limit = self.ord.min(usize::try_from(requester.reads).unwrap_or(usize::MAX));

@@ -156,7 +156,7 @@ impl<W> Duplicates<W> {
 
     /// Sets the limits. Evicts replies, but not running calls, to enforce [`DuplicateLimits::max_entries`]
     /// and [`DuplicateLimits::max_bytes`].
-    pub fn limit(&mut self, limits: DuplicateLimits) {
+    pub fn set_limits(&mut self, limits: DuplicateLimits) {
         self.limits = limits;
         while self.entries.len() > limits.max_entries && self.evict(self.shares.of_most_entries()) {}
         self.trim();

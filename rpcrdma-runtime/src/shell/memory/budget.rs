@@ -45,7 +45,7 @@ const FREE: u64 = 8;
 /// let budget = MemoryBudget::new(16 << 20);
 /// let rdma = ServerOptions { memory: budget.clone(), ..ServerOptions::default() };
 /// let tcp = TcpServerOptions { memory: budget.clone(), ..TcpServerOptions::default() };
-/// budget.limit(32 << 20); // for both servers
+/// budget.set_max(32 << 20); // for both servers
 /// assert_eq!((rdma.memory.max(), tcp.memory.max(), budget.used()), (32 << 20, 32 << 20, 0));
 /// ```
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl MemoryBudget {
     }
 
     /// Changes the limit for all servers that share the budget.
-    pub fn limit(&self, max: u64) {
+    pub fn set_max(&self, max: u64) {
         self.0.max.store(max, Ordering::SeqCst);
         metrics::memory_max(max);
         self.0.freed.notify_waiters();

@@ -155,7 +155,7 @@ impl TcpRequester {
 
 impl SessionRequester for TcpRequester {
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
-        self.max_reply = self.max_reply.max(call.bounds.whole.bound().unwrap_or(0));
+        self.max_reply = self.max_reply.max(call.bounds.unreduced.bound().unwrap_or(0));
         self.enqueue(id, call.message.clone())
     }
 

@@ -64,8 +64,8 @@ impl GssSession {
     pub fn init_bounds(longest_token: u32) -> ReplyBounds {
         // The fixed part consists of two counts, three numbers and the handle.
         let fixed = Size::Bounded(20).plus(Size::padded(MAX_HANDLE as u64));
-        let whole = fixed.plus(Size::padded(u64::from(longest_token)));
-        ReplyBounds { whole, reduced: whole, item: Size::ZERO, items: Size::ZERO }
+        let unreduced = fixed.plus(Size::padded(u64::from(longest_token)));
+        ReplyBounds { unreduced, reduced: unreduced, item: Size::ZERO, items: Size::ZERO }
     }
 
     /// Decodes the reply to [`GssSession::init_call`].
@@ -203,8 +203,8 @@ impl GssSession {
             GssService::Integrity => Size::Bounded(4 + 4 + 4).plus(mic),
             GssService::Privacy => Size::Bounded(4 + 4 + 3).plus(Size::Bounded(u64::from(overhead.wrap))),
         };
-        let whole = bounds.whole.plus(more);
-        ReplyBounds { whole, reduced: whole, item: Size::ZERO, items: Size::ZERO }
+        let unreduced = bounds.unreduced.plus(more);
+        ReplyBounds { unreduced, reduced: unreduced, item: Size::ZERO, items: Size::ZERO }
     }
 
     /// Checks the reply to [`GssSession::destroy`].

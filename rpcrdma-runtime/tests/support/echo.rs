@@ -66,7 +66,7 @@ impl Procedure for EchoNames {
     const NAME: &'static str = "ECHO_NAMES";
 
     fn reply_bounds(args: &Names) -> ReplyBounds {
-        ReplyBounds::of::<Names>().with_whole(rpcrdma_runtime::xdr::encoded_len(args).unwrap())
+        ReplyBounds::of::<Names>().with_unreduced(rpcrdma_runtime::xdr::encoded_len(args).unwrap())
     }
 }
 
@@ -81,7 +81,7 @@ impl Procedure for Narrow {
     const NAME: &'static str = "ECHO_NAMES";
 
     fn reply_bounds(_: &Names) -> ReplyBounds {
-        ReplyBounds::of::<Names>().with_whole(8)
+        ReplyBounds::of::<Names>().with_unreduced(8)
     }
 }
 

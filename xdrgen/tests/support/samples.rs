@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use rpcrdma_xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, TypeId, Union};
 
-pub(crate) const SUPPORT: &str = include_str!("support.rs");
+pub(crate) const SUPPORT: &str = include_str!("samples/support.rs");
 
 /// The path of the support code. The emitted tests import nothing from the support code, since a document's
 /// type may have any name.
