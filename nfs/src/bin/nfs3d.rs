@@ -469,8 +469,9 @@ fn warn_of_access(directories: &[Directory], is_open: bool) {
         let options = &directory.options;
         directory.impersonates_callers && !options.all_squash && options.sec.contains(&Security::Sys)
     };
-    if directories.iter().any(|directory| is_unverified(&directory)) {
-        let root_is_admitted = directories.iter().any(|directory| directory.options.no_root_squash);
+    let mut unverified = directories.iter().filter(is_unverified).peekable();
+    if unverified.peek().is_some() {
+        let root_is_admitted = unverified.any(|directory| directory.options.no_root_squash);
         let whom = if root_is_admitted { "any user" } else { "any user except root" };
         let what = "AUTH_SYS is not verified: callers can claim to be";
         warn(format_args!("{what} {whom}; restrict this with --all-squash or --secure"));
