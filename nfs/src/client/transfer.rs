@@ -116,14 +116,13 @@ impl Remote {
             take(data).map(ControlFlow::Continue)
         };
         self.read_from(file, 0, &mut sum_and_take).await?;
-        self.call_once_more().await;
         Ok(sum.into())
     }
 
-    /// Calls NULL, so that a READ is never the last call before an RDMA connection closes. Linux 6.12
-    /// releases the resources of RDMA Writes on another thread after the reply, and crashes if the connection
-    /// no longer exists (`svc_rdma_write_info_free_async`). The file's data is complete by then, so the
-    /// result is ignored and the timeout is short.
+    /// Calls NULL, so that a READ is not the last call before an RDMA connection closes. Linux 6.12 releases
+    /// the resources of RDMA Writes on another thread after the reply, and crashes if the connection no
+    /// longer exists (`svc_rdma_write_info_free_async`). The transfer has ended by then, so the result is
+    /// ignored and the timeout is short.
     async fn call_once_more(&self) {
         if matches!(self.connection, ServerConnection::Rdma(_)) {
             let _ = timeout(WORKAROUND_TIMEOUT, self.nfs.null()).await;
@@ -149,6 +148,12 @@ impl Remote {
     /// As [`Remote::read_file`].
     pub async fn read_from(&self, file: &RemoteFile, offset: u64, take: Take<'_>) -> Result<(), ClientError> {
         self.must_be_regular(file)?;
+        let outcome = self.read_in_order(file, offset, take).await;
+        self.call_once_more().await;
+        outcome
+    }
+
+    async fn read_in_order(&self, file: &RemoteFile, offset: u64, take: Take<'_>) -> Result<(), ClientError> {
         let mut window = Window::new();
         let mut next_offset = offset;
         // Clients that each have memory for one READ. The least recently used client comes first.
