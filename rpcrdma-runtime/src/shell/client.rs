@@ -227,6 +227,7 @@ impl<P: Binding> MessageTransport<P> for Client {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
+        const { checks::binding::<P>() };
         const { checks::write_chunks::<Q>() };
         self.handle.observe::<Q>(xid, exchange).await
     }
