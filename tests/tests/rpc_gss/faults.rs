@@ -240,6 +240,21 @@ async fn the_reply_to_another_call_is_rejected() {
 }
 
 #[tokio::test]
+async fn modified_results_are_unverified() {
+    for service in [GssService::Integrity, GssService::Privacy] {
+        let (direct, client, _) = direct(service);
+        echo(&client, &args(12, 12, 12)).await.unwrap();
+        direct.change_replies(|mut reply| {
+            let position = reply.len() - 4; // the last octet before the padding
+            reply[position] ^= 1;
+            reply
+        });
+        let answer = echo(&client, &args(12, 12, 12)).await;
+        assert!(matches!(answer, Err(CallError::Gss(GssFailure::Unverified))), "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_service_below_the_servers_minimum_is_rejected() {
     let options = GssServerOptions { min_service: GssService::Integrity, ..GssServerOptions::default() };
     for service in SERVICES {

@@ -185,7 +185,8 @@ pub enum GssFailure {
     /// The server violated RFC 2203 during the creation of the context.
     #[error("the server violates RFC 2203: {0}")]
     Protocol(&'static str),
-    /// The verifier of a reply is invalid, so the reply may be forged. The call may have been executed.
+    /// The verifier or the protected results of a reply are invalid, so the reply may be forged. The call may
+    /// have been executed.
     #[error("the reply cannot be verified: it may be forged or modified")]
     Unverified,
     /// The protected data does not start with the sequence number of the call.

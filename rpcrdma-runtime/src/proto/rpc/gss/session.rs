@@ -218,7 +218,7 @@ impl GssSession {
             return Ok(());
         }
         // Some servers protect this reply, although it has no results.
-        body::unprotect(&*self.context, self.service, sequence, reader).map(drop)
+        self.unprotect(sequence, reader).map(drop)
     }
 
     /// Returns the result of a call. Checks the verifier of an accepted reply (MSG_ACCEPTED). A denied reply
@@ -239,7 +239,7 @@ impl GssSession {
             reader.finish().map_err(GssFailure::Decode)?;
             return Ok(result);
         }
-        let body = body::unprotect(&*self.context, self.service, sequence, reader)?;
+        let body = self.unprotect(sequence, reader)?;
         let mut reader = Reader::from_bytes(&body);
         let result = Res::decode(&mut reader).map_err(GssFailure::Decode)?;
         reader.finish().map_err(GssFailure::Decode)?;
@@ -255,6 +255,14 @@ impl GssSession {
             verify(&*self.context, &sequence.to_be_bytes(), &verifier)?;
         }
         Ok(status?)
+    }
+
+    /// Verifies protected results. If the mechanism rejects the results, the reply may be forged.
+    fn unprotect(&self, sequence: u32, reader: Reader<'_>) -> Result<Bytes, GssFailure> {
+        body::unprotect(&*self.context, self.service, sequence, reader).map_err(|failure| match failure {
+            GssFailure::Mechanism(_) => GssFailure::Unverified,
+            failure => failure,
+        })
     }
 }
 
