@@ -10,6 +10,7 @@ use crate::proto::counts::counts;
 use crate::proto::rdma::TrafficCounts;
 use crate::proto::rpc::gss::GssFailure;
 use crate::proto::session::Counts as SessionCounts;
+use crate::wire::rpc::ReplyError;
 
 counts! {
     /// Calls that failed, by reason ([`CallError`]).
@@ -60,9 +61,11 @@ impl Failures {
                 | GssFailure::Exhausted
                 | GssFailure::Expired,
             ) => &mut counts.unsendable,
-            CallError::Rejected(_) | CallError::Gss(GssFailure::Rejected(_) | GssFailure::Refused(_)) => {
-                &mut counts.rejected
-            }
+            CallError::Gss(GssFailure::Refused(_)) => &mut counts.rejected,
+            CallError::Rejected(error) | CallError::Gss(GssFailure::Rejected(error)) => match error {
+                ReplyError::NotTheReply | ReplyError::Malformed(_) => &mut counts.bad_reply,
+                _ => &mut counts.rejected,
+            },
             CallError::Transport(TransportError::BadReply(_)) | CallError::Decode(_) | CallError::Gss(_) => {
                 &mut counts.bad_reply
             }
@@ -214,6 +217,25 @@ impl ClientStats {
         for ((sum, count), name) in self.0.session.iter().zip(counts).zip(SESSION) {
             let before = sum.swap(count, Ordering::Relaxed);
             metrics::count("rpcrdma_client_sessions_total", [name], [count.saturating_sub(before)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_reply_is_not_a_rejection() {
+        let errors: [fn(ReplyError) -> CallError; 2] =
+            [CallError::Rejected, |error| CallError::Gss(GssFailure::Rejected(error))];
+        for of in errors {
+            let counts = |error| {
+                let Failures { rejected, bad_reply, .. } = Failures::of(&of(error));
+                (rejected, bad_reply)
+            };
+            assert_eq!(counts(ReplyError::GarbageArguments), (1, 0));
+            assert_eq!(counts(ReplyError::NotTheReply), (0, 1));
         }
     }
 }
