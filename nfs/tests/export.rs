@@ -393,7 +393,7 @@ fn names_are_single_components(export: &impl Export) {
     let root = export.root();
     let long = [b'n'; 256];
     let cases: [(&[u8], NfsError); 4] = [
-        (b"", NfsError::Inval),
+        (b"", NfsError::Acces),
         (b"a/b", NfsError::Acces),
         (b"nul\0", NfsError::Acces),
         (&long, NfsError::NameTooLong),

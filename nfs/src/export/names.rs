@@ -6,16 +6,13 @@ pub const NAME_MAX: usize = 255;
 /// Checks that a name is one component of a path. Accepts `.` and `..`.
 ///
 /// # Errors
-/// [`NfsError::Inval`] if the name is empty, [`NfsError::NameTooLong`], [`NfsError::Acces`] if the name
-/// contains a slash or a zero byte.
+/// [`NfsError::NameTooLong`]; [`NfsError::Acces`] if the name is empty (RFC 1813 section 3.2), or contains a
+/// slash or a zero byte.
 pub(super) fn check(name: &[u8]) -> Result<(), NfsError> {
-    if name.is_empty() {
-        return Err(NfsError::Inval);
-    }
     if name.len() > NAME_MAX {
         return Err(NfsError::NameTooLong);
     }
-    if name.iter().any(|byte| matches!(byte, b'/' | 0)) {
+    if name.is_empty() || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
         return Err(NfsError::Acces);
     }
     Ok(())
