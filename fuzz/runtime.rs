@@ -237,7 +237,8 @@ fn within(part: &Segment, segment: &Segment) -> bool {
             <= segment.length.into()
 }
 
-/// Runs a requester with calls of each kind and an arbitrary peer.
+/// Runs a requester and an arbitrary peer. The calls are short or long, with or without Write and Reply
+/// chunks. No call has an eligible item.
 ///
 /// Every call must complete once, at the latest when the connection closes. No handle may be invalidated
 /// twice. The outstanding calls must not exceed the requested credits.

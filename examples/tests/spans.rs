@@ -26,7 +26,7 @@ impl<'o> Exported<'o> {
     }
 }
 
-/// The attributes that both spans of a call have.
+/// The attributes whose values are equal in both spans of a call.
 const SHARED: [&str; 8] = [
     "rpc.system",
     "onc_rpc.program.number",

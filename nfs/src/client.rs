@@ -101,9 +101,10 @@ pub fn this_user() -> Credential {
 }
 
 impl Remote {
-    /// Connects to the server of a URL and mounts the innermost export that contains the URL's path. Calls
-    /// MOUNT on the port in the URL (`?mountport=`), if given. Otherwise calls MOUNT on the same connection
-    /// if the server offers MOUNT there, else on the port that the server's rpcbind returns.
+    /// Connects to the server of a URL and mounts the innermost export that contains the URL's path. If no
+    /// listed export contains the path, tries to mount `/`. Calls MOUNT on the port in the URL
+    /// (`?mountport=`), if given. Otherwise calls MOUNT on the same connection if the server offers MOUNT
+    /// there, else on the port that the server's rpcbind returns.
     ///
     /// # Errors
     /// [`ClientError`] if the connection or a call fails, the export does not exist, or the server refuses

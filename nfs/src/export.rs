@@ -496,7 +496,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Removes a name of a file that is not a directory.
     ///
     /// # Errors
-    /// [`NfsError::IsDir`], [`NfsError::NoEnt`].
+    /// [`NfsError::IsDir`], [`NfsError::NoEnt`]; [`NfsError::Inval`] for `.` and [`NfsError::Exist`] for
+    /// `..`.
     fn remove(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
     /// Removes an empty directory.

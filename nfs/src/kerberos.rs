@@ -38,7 +38,8 @@ pub fn principals() -> Principals {
     SHARED.clone()
 }
 
-/// Returns a user from the password database, with all groups, or `None` if the user does not exist.
+/// Returns a user from the password database, with all groups. Returns `None` if the user does not exist or a
+/// lookup fails.
 fn user(name: &str) -> Option<NfsCaller> {
     let User { uid, gid, .. } = User::from_name(name).ok()??;
     let groups = getgrouplist(&CString::new(name).ok()?, gid).ok()?;

@@ -7,7 +7,8 @@
 //!   requires the feature `krb5`.
 //! - [`export`] defines the trait that a file system implements. Two implementations are included: one in
 //!   memory, and, with the feature `directory`, one that serves a directory of a Linux machine.
-//! - `cli` and `output` contain the command lines and the logs of the programs `nfs3` and `nfs3d`.
+//! - `cli` defines the command lines of the programs `nfs3` and `nfs3d`. `output` writes their output and
+//!   logs.
 //!
 //! ```
 //! # #[cfg(feature = "client")]

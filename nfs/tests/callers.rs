@@ -340,7 +340,7 @@ fn races_in_memory_stay_within_the_export() {
         return not_run::not_run(format_args!("no file system in memory: /dev/shm: {error}"));
     }
     let (known, written) = races_in(memory);
-    // Linux before 5.12 does not report whether a call would block.
+    // Linux before 5.12 lacks RESOLVE_CACHED, so all non-blocking calls fail.
     assert!(written > 0 || known == 0, "no non-blocking write succeeded");
 }
 

@@ -309,7 +309,7 @@ fn a_digest_mismatch_has_its_own_exit_status() {
     daemon.stop(Signal::TERM);
 }
 
-/// Runs `nfs3` with a file size limit of about 2 or 4 MiB (shells use different units).
+/// Runs `nfs3` with a file size limit of 2 or 4 MiB (shells use different units).
 fn nfs3_that_runs_out_of_room(here: &Path, arguments: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3")])

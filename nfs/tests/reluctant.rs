@@ -55,7 +55,7 @@ struct Reluctant {
 enum Lists {
     /// The entries, without attributes.
     Honestly,
-    /// Endless entries with new cookies. The client omits entries named `.` from a listing.
+    /// Endless entries with this name and new cookies. The client omits entries named `.` from a listing.
     Endlessly(&'static [u8]),
     /// Entries with repeated cookies.
     RepeatedCookies,

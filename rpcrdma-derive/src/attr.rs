@@ -10,7 +10,7 @@ use syn::{Attribute, Error, Expr, ExprLit, Lit, LitStr, Meta, Path, Result, Toke
 
 use crate::syntax::{bare, is_negated, number};
 
-/// Collects errors, so that one derive reports all mistakes.
+/// Collects errors, so that one run of the derive can report several mistakes.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 

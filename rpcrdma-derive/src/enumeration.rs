@@ -48,7 +48,7 @@ pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> 
 }
 
 /// Returns the impls that convert an enum to its number and back. `number` and `known` are expressions that
-/// use the variable `__value`.
+/// may use the variable `__value`.
 pub(crate) fn conversions(
     (ident, generics, krate): (&Ident, &Generics, &Path),
     number: &TokenStream,

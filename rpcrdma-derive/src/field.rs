@@ -10,7 +10,8 @@ use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
 /// Returns true if a field is encoded exactly like its type, and the type's name shows that the type has an
-/// encoding. For other fields, derived code uses methods, so that a missing encoding causes only one error.
+/// encoding. For most other fields, derived code uses methods, so that a missing encoding causes only one
+/// error.
 fn is_known(field: &Field<'_>) -> bool {
     let is_known = match field.ty {
         Type::Array(array) => is_one_of(&array.elem, &["u8"]),
@@ -63,8 +64,8 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
         return quote!(__xdr::Encode::encode(&__word, __sink)?; #payload);
     }
     let (span, word, sink) = (field.ty.span(), local("__word"), local("__sink"));
-    // Encoding the discriminant fails only if the `LENGTHS` of a type are wrong, so every error is attributed
-    // to the payload.
+    // Encoding the discriminant fails only if the sink fails or the `LENGTHS` of a type are wrong, so every
+    // error is attributed to the payload.
     let both = if is_known(field) {
         quote_spanned!(span=> encode_behind::<_, #ty, _>(&#word, #binding, #sink))
     } else {

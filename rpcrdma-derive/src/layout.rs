@@ -122,7 +122,7 @@ fn sum(container: &Container<'_>, of: impl Fn(&Field<'_>) -> Option<TokenStream>
     }
 }
 
-/// Returns the items of a field, or `None` for scalars and slices, which contain no items.
+/// Returns the items of a field, or `None` for scalars and bounded slices, which contain no items.
 fn items(field: &Field<'_>) -> Option<TokenStream> {
     match field.kind() {
         Kind::Eligible => {

@@ -14,7 +14,7 @@ use crate::syntax::local;
 pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Bodies {
     let name = container.owner.ident.to_string();
     let value = local("__discriminant");
-    // A type that cannot be a discriminant is reported only here.
+    // Every use of the trait has the span of this type, so an unsuitable type is reported only once.
     let number =
         quote_spanned!(discriminant.span()=> <#discriminant as __xdr::Discriminant>::number(&#value));
     let unknown = quote!(__xdr::ErrorKind::UnknownDiscriminant { type_name: #name, value: #number });

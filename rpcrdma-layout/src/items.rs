@@ -56,8 +56,8 @@ impl Items {
         }
     }
 
-    /// Returns `next`, the result of the second evaluation of the equations. If `next` has a larger count
-    /// than `self`, the returned count has no bound.
+    /// Returns `next`, the result of the second evaluation of the equations; `self` is the result of the
+    /// first. If `next` has a larger count than `self`, the returned count has no bound.
     #[must_use]
     pub const fn grown(self, next: Items) -> Self {
         if self.count.covers(next.count) { next } else { Items { count: Size::Unbounded, ..next } }

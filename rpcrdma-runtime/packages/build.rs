@@ -14,10 +14,10 @@ fn main() {
         println!("cargo::rerun-if-env-changed={name}");
     }
     if env::var_os("CARGO_FEATURE_REQUIRED").is_some() {
-        require("rpcrdma-verbs (feature `verbs`)", packages::missing);
+        require("rpcrdma-verbs (feature `devices`)", packages::missing);
     }
     if env::var_os("CARGO_FEATURE_KRB5").is_some() {
-        require("rpcrdma-krb5 (feature `krb5`)", packages::missing_for_krb5);
+        require("rpcrdma-krb5 (feature `gssapi`)", packages::missing_for_krb5);
     }
 }
 

@@ -1,10 +1,10 @@
 //! A codec for the External Data Representation (XDR, RFC 4506).
 //!
-//! The codec uses only `core` and `alloc`. Decoding shares the memory of the received message: an [`Opaque`]
-//! is a view, not a copy. An [`XdrString`] that is too long to be stored inline is also a view. Input from a
-//! peer is untrusted: the memory initially reserved for an array is at most the size of the remaining bytes
-//! plus one element. Encoding and decoding check every bound. Padding must be zero, and nesting depth is
-//! limited.
+//! Without the `std` feature, the codec needs only `core` and `alloc`. Decoding shares the memory of the
+//! received message: an [`Opaque`] is a view, not a copy. An [`XdrString`] that is too long to be stored
+//! inline is also a view. Input from a peer is untrusted: the memory initially reserved for an array is at
+//! most the size of the remaining bytes plus one element. Encoding and decoding check every bound. Padding
+//! must be zero, and nesting depth is limited.
 //!
 //! The data types form two families. [`Opaque`] and [`XdrString`] own or share their memory and can be
 //! stored for any length of time. [`OpaqueRef`], [`StringRef`], [`ArrayRef`], [`ListRef`] and [`BoxRef`]
@@ -104,8 +104,8 @@ pub trait Encode: Layout {
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
     /// Writes the fields of a derived struct or the elements of a fixed-length array. Other types use this
-    /// default implementation, which calls [`Encode::encode`]. If `RUN` is true, no field reserves memory:
-    /// memory for the whole value is already reserved, or an attempt to reserve it has failed.
+    /// default implementation, which calls [`Encode::encode`]. If `RUN` is true, nested structs reserve no
+    /// memory: memory for the whole value is already reserved, or an attempt to reserve it has failed.
     #[doc(hidden)]
     #[inline]
     fn encode_fields<S: Sink + ?Sized, const RUN: bool>(&self, sink: &mut S) -> Result<(), Error> {

@@ -1,5 +1,5 @@
-//! Calls and results above the default limits: a server accepts the longest calls of its programs, within its
-//! memory budget.
+//! Calls and results above the default limits: a server accepts the longest calls of its programs, up to half
+//! of its memory budget.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 use std::future::Future;

@@ -101,7 +101,7 @@ fn check_all_sinks<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]
     let mut plain = Plain(Vec::new());
     value.encode(&mut plain as &mut dyn Sink).unwrap();
     assert_eq!(plain.0, wire);
-    // In the first pass the writer grows. In the second pass it reuses memory with spare capacity.
+    // In the first pass the writer grows. In the second pass it overwrites the memory of the first pass.
     let mut writer = Writer::with_capacity(8);
     for _ in 0..2 {
         writer.clear();
@@ -115,7 +115,7 @@ fn check_all_sinks<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]
 fn twenty_four_levels_of_fixed_size() {
     let value = levels!(value!(0, [7, 8], fixed:));
     check_all_sinks(&value, &words([0, 7, 0, 8]));
-    // Elements of an array are written through `Sink::ahead`.
+    // In its second pass, the writer writes the elements of an array through `Sink::ahead`.
     check_all_sinks(
         &vec![value.clone(), value],
         &[&[0, 0, 0, 2], &words([0, 7, 0, 8])[..], &words([0, 7, 0, 8])].concat(),

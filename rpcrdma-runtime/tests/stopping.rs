@@ -1,4 +1,5 @@
-//! A stopping server: running calls complete, new calls are rejected, and no peer delays the stop.
+//! A stopping server: running calls complete, new calls are rejected, and a silent peer does not delay the
+//! stop.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 #[path = "support/gate.rs"]

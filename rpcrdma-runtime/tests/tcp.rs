@@ -83,7 +83,7 @@ async fn read_record(socket: &mut TcpStream) -> Vec<u8> {
     record
 }
 
-/// Returns true if the peer closes the connection within 10 s and sends no more data.
+/// Returns true if the peer resets the connection within 10 s, or closes it without sending more data.
 async fn is_closed(socket: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest));
@@ -212,7 +212,7 @@ async fn invalid_input_closes_only_its_own_connection() {
         ("not finished", unfinished),
     ] {
         let mut socket = TcpStream::connect(running.address).await.unwrap();
-        // The write fails if the server has already closed the connection.
+        // The write can fail if the server has already closed the connection.
         let _ = socket.write_all(&stream).await;
         assert!(is_closed(&mut socket).await, "{what}");
         assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1, "{what}");

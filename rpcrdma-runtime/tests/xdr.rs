@@ -1,4 +1,5 @@
-//! The codec: worked examples, all truncations, all bounds, reduction and its reversal.
+//! The codec: the worked example of RFC 4506, truncations, bounds, the nesting limit, reduction and its
+//! reversal.
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 

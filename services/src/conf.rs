@@ -26,13 +26,13 @@ use rpcrdma_runtime::program::{AuthStat, CallContext, Caller, Credential, Reject
 use rpcrdma_runtime::proto::rdma::{Link, PeerLimits};
 use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
 
-/// The security flavors that a client may use to configure its connection. The server rejects other flavors
-/// with AUTH_TOOWEAK.
+/// The security flavors that a client may use to configure its connection. The server rejects weaker flavors
+/// with AUTH_TOOWEAK, and flavors that it does not support with AUTH_REJECTEDCRED.
 ///
 /// The right choice depends on who can access the network (RFC 5666 section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavors {
-    /// Any flavor. Only for networks with restricted access.
+    /// Any flavor that the server supports. Only for networks with restricted access.
     Any,
     /// AUTH_SYS and RPCSEC_GSS.
     AuthSys,

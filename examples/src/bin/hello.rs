@@ -20,7 +20,7 @@ impl vers1::Handler for Limits {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // Port 0 selects a free port. The server runs until this program exits.
+    // Port 0 selects a free port. The server runs until this process exits.
     let server = Server::bind("127.0.0.1:0").await?.service(vers1::Server(Limits));
     let address = server.local_addr()?;
     tokio::spawn(server.run(std::future::pending()));

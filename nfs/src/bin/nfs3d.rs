@@ -415,10 +415,10 @@ impl Running {
 }
 
 /// Returns the server's stored key. If no key is stored, creates and stores a key. If the default path is
-/// unknown or its file cannot be read or created, logs a warning and returns `None`.
+/// unknown or [`HandleKey::load_or_create`] fails for it, logs a warning and returns `None`.
 ///
 /// # Errors
-/// Fails if the requested file cannot be read or created, or contains no valid key.
+/// The error of [`HandleKey::load_or_create`] for the requested file.
 fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
     if let Some(path) = requested {
         return Ok(Some(HandleKey::load_or_create(path).with_context(|| path.display().to_string())?));

@@ -109,8 +109,8 @@ pub struct ExportOptions {
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     pub allow: Vec<IpNet>,
     /// The accepted security flavors of NFS calls, most preferred first: sys (AUTH_SYS), krb5 (Kerberos),
-    /// krb5i (with integrity), krb5p (with encryption). Other calls are rejected. Kerberos requires a key for
-    /// the service nfs in the keytab (KRB5_KTNAME)
+    /// krb5i (with integrity), krb5p (with encryption). NFS calls with other flavors are rejected. Kerberos
+    /// requires a key for the service nfs in the keytab (KRB5_KTNAME)
     #[arg(long, value_name = "SECURITY", value_delimiter = ',', default_value = "sys")]
     pub sec: Vec<Security>,
     /// Let callers that are root act as root instead of as the anonymous user

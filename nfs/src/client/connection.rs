@@ -164,7 +164,8 @@ impl ServerConnection {
         })
     }
 
-    /// Returns the server's address, or `None` before the first connection.
+    /// Returns the server's address. Returns `None` before the first connection, or if the transport has no
+    /// addresses.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         match self {
@@ -207,9 +208,10 @@ async fn by_tcp(address: String, options: &ClientOptions) -> Result<TcpClient, C
     Ok(TcpClient::connect_with(address, options).await?)
 }
 
-/// Returns a client for the server's MOUNT program. Uses the port in the URL, if given. Otherwise tries the
-/// NFS connection, on which this project's servers offer MOUNT. If MOUNT is not available there, queries the
-/// server's rpcbind: Linux's server offers MOUNT on another port, without RDMA (RFC 8267 section 5.1).
+/// Returns a client for the server's MOUNT program. Uses the port after `?mountport=` in the URL, if given.
+/// Otherwise tries the NFS connection, on which this project's servers offer MOUNT. If MOUNT is not available
+/// there, queries the server's rpcbind: Linux's server offers MOUNT on another port, without RDMA (RFC 8267
+/// section 5.1).
 ///
 /// # Errors
 /// [`ClientError::Connect`], [`ClientError::Call`], [`ClientError::Find`], and [`ClientError::NoMount`] if

@@ -225,7 +225,8 @@ impl Remote {
     }
 
     /// Writes the data of a source and commits the data to stable storage. Writes all data again if the
-    /// server restarts meanwhile. Returns the digest of the data. Does not truncate a longer file.
+    /// server restarts meanwhile, with at most three attempts in total. Returns the digest of the data. Does
+    /// not truncate a longer file.
     ///
     /// # Errors
     /// A [`ClientError`]. An error of the source is returned as [`ClientError::Local`].

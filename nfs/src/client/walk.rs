@@ -67,8 +67,8 @@ impl Remote {
         Walk { remote: self, levels: Vec::new(), entering: Some((top, None)), room: HELD_MAX }
     }
 
-    /// Removes a file, or a directory with everything below it. Does not follow links. Ignores files that
-    /// disappear meanwhile.
+    /// Removes a file, or a directory with everything below it. Does not follow links. Ignores entries that
+    /// disappear meanwhile, but fails if a directory disappears before it has been listed.
     ///
     /// # Errors
     /// [`ClientError`] for the first entry that cannot be removed, or a failure of the [`Walk`]. Earlier

@@ -1,8 +1,9 @@
 //! Serves a local directory.
 //!
 //! No call reaches a file outside the served directory. Paths relative to the served directory are resolved
-//! in a sandbox (cap-std), and each name in a call must be a single path component. A symbolic link as the
-//! last component is never followed. An opened file is compared with its handle before it is used.
+//! in a sandbox (cap-std, or openat2 with RESOLVE_BENEATH), and each name in a call must be a single path
+//! component. A symbolic link as the last component is never followed. An opened file is compared with its
+//! handle before it is used.
 //!
 //! Limitations:
 //! - Only a server that runs as root uses its callers' identities. Files are then accessed with the
@@ -17,8 +18,8 @@
 //! - LOOKUP and MKDIR fail with [`NfsError::NameTooLong`] for a directory that is more than 1,024 levels
 //!   below the served directory.
 //! - A change of the attributes of a link, pipe, socket or device writes the whole file system to stable
-//!   storage, because fsync is impossible on such a file. So does a change of a file or directory that
-//!   the server cannot read.
+//!   storage, because fsync is impossible on such a file. So does a change of a directory, or of a file's
+//!   attributes, if the server cannot read the directory or file.
 //! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes on this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
@@ -237,7 +238,8 @@ impl DirectoryExport {
     }
 
     /// Sets whether file systems mounted below the directory are served. By default, their files are refused
-    /// with [`NfsError::Acces`] and omitted from listings.
+    /// with [`NfsError::Acces`] and omitted from listings. READDIR still lists the name of a mount point that
+    /// is not a directory.
     #[must_use]
     pub fn cross_mounts(self, cross_mounts: bool) -> Self {
         DirectoryExport { cross_mounts, ..self }

@@ -3,8 +3,8 @@ use rpcrdma_runtime::ProcedureId;
 use rpcrdma_runtime::program::Program;
 
 /// Returns true for the NFSv3 procedures that must not run twice for one call: a second run could fail or
-/// undo later changes. Returns false for all other procedures and programs. Pass this function to
-/// [`CachePolicy::only`](rpcrdma_runtime::CachePolicy::only).
+/// undo later changes. Returns false for all other procedure numbers and all other programs. Ignores the
+/// version. Pass this function to [`CachePolicy::only`](rpcrdma_runtime::CachePolicy::only).
 #[must_use]
 pub fn must_not_run_twice(called: ProcedureId) -> bool {
     /// SETATTR, WRITE, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME and LINK.

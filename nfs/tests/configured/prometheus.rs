@@ -1,4 +1,4 @@
-//! A strict parser for Prometheus's text format, version 0.0.4.
+//! A strict parser for the part of Prometheus's text format (version 0.0.4) that `nfs3d` writes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -148,7 +148,7 @@ fn a_sync_copies_changes_only() {
     assert_eq!(copied(&[&tcp, "back"]), 20);
     assert_eq!(copied(&[&rdma, "back"]), 0);
     assert_eq!(files(&here.path().join("back")).len(), 20);
-    // One file has a different size, and another file only a different time.
+    // One file has a different size. Another file has the same size, but a different time.
     fs::write(here.path().join("from/sub/3"), "longer than before").unwrap();
     fs::write(here.path().join("from/sub/4"), "CONTENT 4").unwrap();
     assert_eq!(copied(&["from", &rdma]), 2);

@@ -47,8 +47,8 @@ pub trait Program: 'static {
     note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and pass it to rpcrdma-xdrgen with the document (RFC 8166 section 6); a `BackwardOnly` program is called by the server"
 )]
 pub trait Binding: Program {
-    /// The port assigned to the program's RPC-over-RDMA service, if any. With port 0, a client's call and
-    /// [`Config::of`](crate::proto::rdma::Config::of) do not compile.
+    /// The port assigned to the program's RPC-over-RDMA service, if any. With port 0, a client's call over
+    /// RPC-over-RDMA and [`Config::of`](crate::proto::rdma::Config::of) do not compile.
     const PORT: Option<u16>;
     /// The netids under which the service is registered (RFC 8166 section 5): `rdma`, `rdma6` or both.
     const NETIDS: &'static [&'static str];
@@ -137,7 +137,7 @@ pub enum Forward {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backward {}
 
-/// Implemented by [`Backward`] only.
+/// Implemented by [`Backward`], but not by [`Forward`].
 #[diagnostic::on_unimplemented(
     message = "a program version cannot be both a `Binding` and `BackwardOnly`",
     label = "its direction is `{Self}`",
@@ -169,8 +169,8 @@ pub trait Procedure: 'static {
     /// with a smaller `MAX_REPLY` do not compile.
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res>();
     /// Whether a result may contain more eligible items than the number of Write chunks that its call offers
-    /// (at most 16). The remaining items stay in the stream of the reply. If false, calls over RPC-over-RDMA
-    /// compile only if [`MAX_REPLY`](Procedure::MAX_REPLY) allows at most 16 items.
+    /// (at most 16). The remaining items stay in the stream of the reply. If false, a client's calls over
+    /// RPC-over-RDMA compile only if [`MAX_REPLY`](Procedure::MAX_REPLY) allows at most 16 items.
     const EXCESS_ITEMS: bool = false;
 
     /// Returns the maximum size of the reply to these arguments. The default is

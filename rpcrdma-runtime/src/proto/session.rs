@@ -125,9 +125,9 @@ enum State<R> {
     BackingOff {
         until: Time,
     },
-    /// Connected. `idle_since` is the time since which the session has had no unanswered calls. `answered` is
-    /// true if the peer answered a call on this connection. `lost` is true if the connection ended, or is
-    /// closing, without a reply to some calls.
+    /// Connected. `idle_since` is the time at which the connection became idle. `answered` is true if the
+    /// peer answered a call on this connection. `lost` is true if the connection ended, or is closing,
+    /// without a reply to some calls.
     Up {
         requester: R,
         idle_since: Option<Time>,
@@ -149,7 +149,7 @@ pub struct Session<R> {
     /// The number of abandoned or timed-out calls in the table.
     abandoned: usize,
     /// The deadlines of calls, earliest first. The first deadline belongs to a call in the table; later
-    /// deadlines may belong to completed calls.
+    /// deadlines may belong to removed calls.
     deadlines: VecDeque<(Time, CallId)>,
     /// The value of `abandoned` that triggers a sweep. A sweep removes abandoned and timed-out calls without
     /// resources on the connection.
@@ -597,7 +597,7 @@ impl<R: SessionRequester> Session<R> {
     }
 
     /// Drops deadlines until the first deadline belongs to a call in the table. If there are more than
-    /// [`MIN_SWEEP`] deadlines, and more than two per call, drops all deadlines of completed calls.
+    /// [`MIN_SWEEP`] deadlines, and more than two per call, drops all deadlines of removed calls.
     fn trim_deadlines(&mut self) {
         while let Some((_, id)) = self.deadlines.front()
             && self.entry(*id).is_none()

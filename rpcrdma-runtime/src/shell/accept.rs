@@ -78,7 +78,7 @@ impl Listening {
                         async move {
                             tokio::select! {
                                 () = serving => {}
-                                () = slot.closed() => debug!("closing the connection: it is idle, another owner needs its slot, or its peer may no longer connect"),
+                                () = slot.closed() => debug!("closing the connection: it is idle, another connection needs its slot, or its peer may no longer connect"),
                             }
                         }
                         .in_current_span(),

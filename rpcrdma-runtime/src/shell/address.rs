@@ -7,8 +7,9 @@ use crate::provider::resolve;
 
 /// A host and a port, to connect to or to bind: text such as `"host:7800"`, socket addresses, or a pair such
 /// as `("host", 7800)`. The standard library's types that implement `std::net::ToSocketAddrs` also implement
-/// this trait. Names are resolved for each connection. If there are several addresses, the first address that
-/// works is used. A client skips names that cannot be resolved; a server fails to bind to them.
+/// this trait. A client resolves the names for each connection, and skips names that cannot be resolved. A
+/// server fails to bind if any name cannot be resolved. If there are several addresses, the first address
+/// that works is used.
 pub trait ToAddress {
     /// Returns the host and the port as text. An IPv6 address is in brackets. Several addresses are separated
     /// by commas.

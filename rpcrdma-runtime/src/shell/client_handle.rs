@@ -183,11 +183,11 @@ macro_rules! client_methods {
             }
 
             /// Returns a client on the same connection that never retransmits. If the server has no
-            /// duplicate-request cache, use it for calls that must not execute twice.
-            /// A call that was sent fails with
-            /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection
-            /// ends. If the call is longer than 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) may
-            /// wrap that error. RPCSEC_GSS calls with a sequence number are never retransmitted.
+            /// duplicate-request cache, use this client for calls that must not execute twice. A call that
+            /// was sent fails with [`TransportError::Closed`](crate::proto::call::TransportError::Closed)
+            /// when its connection ends. If the call is longer than 4 KiB,
+            /// [`CallError::TooLong`](crate::CallError::TooLong) may wrap that error. RPCSEC_GSS calls with a
+            /// sequence number are never retransmitted.
             #[must_use]
             pub fn without_retransmission(&self) -> Self {
                 $client { handle: self.handle.without_retransmission(), $($field: self.$field),* }

@@ -58,8 +58,9 @@ pub struct CachePolicy(Option<Arc<Filter>>);
 type Filter = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
 impl CachePolicy {
-    /// Tracks every procedure except procedure 0, which is tracked only over RPCSEC_GSS. This is the default
-    /// policy. No policy tracks the procedures of an [`Uncached`](crate::program::Uncached) service.
+    /// Tracks every procedure. This is the default policy. No policy tracks procedure 0 without RPCSEC_GSS,
+    /// or procedures for which [`Service::is_cached`](crate::program::Service::is_cached) returns false, such
+    /// as those of an [`Uncached`](crate::program::Uncached) service.
     #[must_use]
     pub fn everything() -> Self {
         CachePolicy::default()
@@ -89,7 +90,7 @@ pub struct DuplicateOptions {
     pub limits: DuplicateLimits,
     /// How callers are distinguished (default: by address).
     pub scope: CallerScope,
-    /// The tracked procedures (default: every procedure except 0).
+    /// The tracked procedures (default: [`CachePolicy::everything`]).
     pub policy: CachePolicy,
     #[doc(hidden)]
     pub non_exhaustive: (),
@@ -141,8 +142,8 @@ impl DuplicateCache {
         DuplicateOptions { limits: self.table().limits(), ..self.0.options.clone() }
     }
 
-    /// Changes the limits for all servers that share the cache. Entries beyond the new limits are evicted,
-    /// except running calls.
+    /// Changes the limits for all servers that share the cache. Evicts replies to enforce the new
+    /// [`DuplicateLimits::max_entries`] and [`DuplicateLimits::max_bytes`]. Running calls are not affected.
     pub fn set_limits(&self, limits: DuplicateLimits) {
         self.table().set_limits(limits);
     }
@@ -162,7 +163,8 @@ impl DuplicateCache {
         self.0.options.policy.has(call.into())
     }
 
-    /// Looks up a call, and tracks the call if it is new. Returns `None` if the cache cannot track the call.
+    /// Looks up a call, and tracks the call if it is new and the cache has room. Returns `None` if calls with
+    /// this kind of credential are not tracked ([`CallIdentity::of`]).
     pub(super) fn begin(
         &self,
         call: &RpcCall,

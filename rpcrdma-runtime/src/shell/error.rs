@@ -63,7 +63,7 @@ pub enum CallError {
     ReplyTooLong {
         /// The call.
         target: Box<CallTarget>,
-        /// The bound of the reply or of an item in it, in bytes.
+        /// The bound of an item, or of the reply's stream with its RPC header, in bytes.
         bytes: u64,
         /// The maximum size of a chunk, in bytes.
         max: u64,
@@ -82,14 +82,16 @@ pub enum CallError {
         /// The error of the transport.
         source: TransportError,
     },
-    /// The server replied with an error.
+    /// The peer replied with an error, or the RPC header of its reply is invalid.
     #[error(transparent)]
     Rejected(#[from] ReplyError),
     /// The result cannot be decoded.
     #[error("the result cannot be decoded: {0}")]
     Decode(#[source] xdr::Error),
-    /// No reply arrived in time. The call may have been executed. Other calls continue: on the same
-    /// connection, or on the next connection if the provider cannot fence the memory of this call.
+    /// No reply arrived in time. The call may have been executed. Other calls continue on the same
+    /// connection, or on the next connection if the client closes this one. The client closes the connection
+    /// if the server stays silent, timed-out calls hold all credits, or the provider cannot fence the memory
+    /// of this call.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
     /// RPCSEC_GSS failed: a context could not be established or used, or a message could not be protected or

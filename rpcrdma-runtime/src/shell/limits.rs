@@ -68,7 +68,8 @@ pub struct Limits {
     pub min_rate: u64,
     /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,
-    /// Maximum length of a record over TCP, in bytes (default 8 MiB + 64 KiB).
+    /// Maximum length of a record over TCP, in bytes (default 8 MiB + 64 KiB). [`TcpOptions::max_record`]
+    /// describes how servers and clients raise the default.
     pub max_record: usize,
     /// Maximum number of concurrent calls on one connection over TCP (default 64). Further calls wait.
     pub max_tcp_calls: usize,

@@ -38,7 +38,8 @@ impl CallMemory {
         memory
     }
 
-    /// Waits until the budget has room for `bytes` bytes, then reserves this memory. Cancel safe.
+    /// Waits until the budget has room for `bytes` bytes, or for a quarter of the budget if that is less.
+    /// Then reserves this memory. Cancel safe.
     pub(super) async fn acquire(account: &Arc<Account>, bytes: u64) -> Self {
         let permit = account.permit();
         permit.reserve(bytes).await;
@@ -82,9 +83,9 @@ impl AsRef<[u8]> for Held {
 }
 
 impl CallContext {
-    /// Waits until the server's [`MemoryBudget`] has room for a reply of `bytes` bytes. Returns the memory of
-    /// the call. Work that may outlive the handler, such as a job on the blocking pool, must hold the memory
-    /// until the work ends.
+    /// Waits until the server's [`MemoryBudget`] has room for a reply of `bytes` bytes, or for a quarter of
+    /// the budget if that is less. Returns the memory of the call. Work that may outlive the handler, such as
+    /// a job on the blocking pool, must hold the memory until the work ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
     /// reserved before the handler runs. A call has no reservation if it did not wait for memory and its
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(budget.used(), 300 << 10);
         drop(last);
         assert_eq!(budget.used(), 0);
-        // A size beyond the budget counts as a quarter of the budget, so that the call can run.
+        // A size beyond a quarter of the budget counts as a quarter, so that the call can run.
         assert!(now(&account, u64::MAX).await.is_some());
     }
 

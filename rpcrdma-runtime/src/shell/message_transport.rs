@@ -50,7 +50,7 @@ pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
     }
 
     /// Sends a call and returns the reply message, regardless of its status. The first word of `message` is
-    /// the XID. Errors contain `procedure`, the name of the procedure.
+    /// the XID. Errors about sizes contain `procedure`, the name of the procedure.
     ///
     /// RPCSEC_GSS calls with a sequence number are sent once. A server drops a message that repeats a
     /// sequence number (RFC 2203 section 5.3.3.1).

@@ -20,7 +20,8 @@ pub struct ClientOptions {
     /// size, registration and a round trip cost more than a copy. A smaller item stays in its message even if
     /// the message is then too long to be sent inline. An item of any size stays in its message under
     /// RPCSEC_GSS with integrity or privacy, or if the whole message fits inline (RFC 8166 section 3.5.1).
-    /// [`Client::with_min_item`](super::Client::with_min_item) overrides the size.
+    /// With the default [`Config::long_call`], an item also stays if the rest of the message does not fit
+    /// inline. [`Client::with_min_item`](super::Client::with_min_item) overrides the size.
     pub min_item: usize,
     /// How long a call may take across connections, including the wait for a connection and a credit (default
     /// 60 s). [`Client::with_timeout`](super::Client::with_timeout) overrides this timeout.
@@ -38,14 +39,15 @@ pub struct ClientOptions {
     /// connection has ended.
     pub reconnect: Option<Reconnect>,
     /// The programs that the server may call on the connection in the backward direction (RFC 8167). By
-    /// default, the client serves no programs and drops backward calls. A server of this crate calls the
-    /// programs through [`BackwardClient`](super::BackwardClient).
+    /// default, the client serves no programs. It then drops backward calls, or rejects them with ERR_CHUNK
+    /// if they have chunks. A server of this crate calls the programs through
+    /// [`BackwardClient`](super::BackwardClient).
     ///
     /// The client accepts backward calls as soon as a connection is made. The forward program must announce
     /// the backward programs to the server on each connection
     /// ([`Client::next_connection`](super::Client::next_connection)), with a call that the server has not
-    /// received before. A client with backward programs stays connected: `idle` does not apply, and a lost
-    /// connection is replaced even without calls.
+    /// received before. A client with backward programs stays connected: `idle` does not apply. With
+    /// [`reconnect`](Self::reconnect), a lost connection is replaced even without calls.
     ///
     /// At most [`Config::backward_credits`] backward calls run at a time. Until a handler waits, the handler
     /// runs on the task that receives the replies to the client's own calls. Use
@@ -108,7 +110,8 @@ pub struct ServerOptions {
     /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
     ///    idle longest.
     /// 2. If any address has at least two more connections than the address of the new connection, the server
-    ///    closes the least recently active connection of the address with the most connections.
+    ///    closes the least recently active connection of the address with the most connections, idle
+    ///    connections first.
     /// 3. If any address has at least two connections, the server closes the new connection.
     /// 4. Otherwise, the new connection waits to be accepted.
     ///

@@ -171,8 +171,8 @@ impl<C: Connection> RdmaInbound<C> {
         if self.draining {
             self.waiting.drain().for_each(|call| self.responder.drop_call(call));
         }
-        // Releases the memory of calls that were refused after their chunks were fetched. Such calls cause no
-        // event.
+        // Releases the memory of admitted calls that were rejected, for example because the client permits no
+        // RDMA Reads. Such calls cause no event.
         self.fetching.retain(|(call, _)| self.responder.is_arriving(*call));
         None
     }

@@ -100,7 +100,8 @@ impl Slots {
 
     /// Waits for a slot for a connection from this address. If no slot is free, closes the connection that
     /// has been idle longest, if it has been idle for at least [`GRACE`]. Otherwise closes the least recently
-    /// active connection of the owner with the most connections, if [`EXCESS`] permits it.
+    /// active connection of the owner with the most connections, idle connections first, if [`EXCESS`]
+    /// permits it.
     ///
     /// Returns `None` if the owner of the new connection has reached its limit. Also returns `None` if a
     /// connection may be closed only for an owner with fewer connections: waiting would delay other owners.

@@ -17,9 +17,9 @@ pub struct PrivateData {
 /// The parameters that both peers of a connection have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The maximum size of a message from the client to the server, in bytes.
+    /// The inline threshold of calls: the maximum size of a Send from the client to the server, in bytes.
     pub call_threshold: u32,
-    /// The maximum size of a message from the server to the client, in bytes.
+    /// The inline threshold of replies: the maximum size of a Send from the server to the client, in bytes.
     pub reply_threshold: u32,
     /// Whether both peers set the R flag. If so, the server may use Send with Invalidate.
     pub remote_invalidation: bool,

@@ -93,8 +93,8 @@ impl<'a, T: Decode<'a> + Clone> Iterator for Iter<'a, T> {
                 if *linked {
                     reader.u32().ok()?;
                 }
-                // The value was decoded before. Decoding fails only if the type's decoding is not
-                // deterministic.
+                // The value was decoded before, or has size zero. Decoding fails only if the type's decoding
+                // is not deterministic.
                 T::decode(reader).ok()
             }
         }

@@ -48,7 +48,7 @@ impl Buffer {
     }
 
     /// Appends `len` initialized bytes of unspecified content for the caller to overwrite. Returns `None` if
-    /// fewer bytes are initialized.
+    /// fewer bytes after the content are initialized.
     #[inline]
     pub(super) fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         let (start, end) = (self.len, self.len.checked_add(len)?);

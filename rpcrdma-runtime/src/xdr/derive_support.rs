@@ -17,7 +17,7 @@ impl<T> Elements for Vec<T> {
     type Element = T;
 }
 
-/// The types that `#[xdr(max = N)]` accepts.
+/// The types that the bound `N` in `#[xdr(max = N)]` can have.
 #[diagnostic::on_unimplemented(
     message = "a bound must be a `u32`, but this has type `{Self}`",
     label = "not a `u32`",
@@ -197,7 +197,7 @@ const fn is_staged(lengths: Lengths) -> bool {
 }
 
 /// Writes a value after the word that announces it: a discriminant, or the presence flag of optional data.
-/// Writes both as one run if both have a fixed size.
+/// Writes both as one run if both have a fixed size and memory for the run is available.
 ///
 /// # Errors
 /// Returns the error of the discriminant, of the value or of the sink.
@@ -215,7 +215,8 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
     if const { is_staged(T::LENGTHS) } { value.encode_fields::<_, true>(sink) } else { value.encode(sink) }
 }
 
-/// Writes a struct as one run if it has a fixed size, otherwise field by field.
+/// Writes a struct as one run if it has a fixed size and memory for the run is available, otherwise field by
+/// field.
 ///
 /// # Errors
 /// Returns the error of a field or of the sink.

@@ -82,10 +82,11 @@ pub enum ErrorKind {
         /// The chunk's length.
         chunk: u64,
     },
-    /// A Read chunk at a position where no eligible item starts (RFC 8166 section 3.4.5), or a Write chunk
-    /// that contains data but matches no item.
+    /// A Read chunk at a position where no eligible item starts (RFC 8166 section 3.4.5), a Write chunk that
+    /// matches no item, or a chunk with a part of a value that must be contiguous.
     ItemUnused {
-        /// The position of the Read chunk in the unreduced stream, or the list index of the Write chunk.
+        /// The position of the Read chunk in the unreduced stream, the list index of the Write chunk, or the
+        /// offset of the contiguous value.
         position: u64,
     },
     /// The message exceeds 4 GiB (the range of a position), or a list exceeds 2^32 - 1 elements.
@@ -106,7 +107,8 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the byte offset in the unreduced stream, from the start of the reader or the sink.
+    /// Returns the byte offset in the unreduced stream, from the start of the reader or the sink. The offset
+    /// is 0 if an error has neither, for example an error of [`super::SmallOpaque::new`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.0.offset

@@ -106,7 +106,7 @@ impl<'de> Reader<'de> {
     }
 
     /// Supplies memory for one DDP-eligible item. The first item that is read while the memory is available
-    /// is copied into the memory. Has no effect if the message has chunks.
+    /// is copied into the memory. Has no effect if [`Received::items`] is not [`Placed::None`].
     #[must_use]
     pub fn with_item_memory(mut self, memory: &'de dyn ItemMemory) -> Self {
         if matches!(self.items, Items::None) {

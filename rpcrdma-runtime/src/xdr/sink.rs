@@ -124,7 +124,7 @@ impl Writer {
         Writer::default()
     }
 
-    /// Creates an empty writer with room for `capacity` bytes.
+    /// Creates an empty writer and allocates memory for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Writer(Buffer::with_capacity(capacity))

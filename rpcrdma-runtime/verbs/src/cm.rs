@@ -33,7 +33,7 @@ struct Channel(NonNull<ffi::EventChannel>);
 
 // SAFETY: any thread may call librdmacm, and the channel has no thread-local state.
 unsafe impl Send for Channel {}
-// SAFETY: as above. The only call through a shared reference, `rdma_get_cm_event`, reads from the descriptor.
+// SAFETY: as above. Calls through a shared reference only read the descriptor's number from the channel.
 unsafe impl Sync for Channel {}
 
 impl Channel {
@@ -69,7 +69,8 @@ impl AsRawFd for Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: the channel is destroyed once. An id owns its channel and is destroyed first.
+        // SAFETY: the channel is destroyed once. An `Id` owns its channel and is destroyed first. While a
+        // `NewId` exists, `VerbsListener::accept` holds the listener's id and thus the channel.
         unsafe { ffi::rdma_destroy_event_channel(self.0.as_ptr()) };
     }
 }
@@ -229,7 +230,7 @@ pub(super) struct Id {
 
 // SAFETY: any thread may call librdmacm.
 unsafe impl Send for Id {}
-// SAFETY: as above. Only the single owner of the id calls functions that modify it.
+// SAFETY: as above. At most one task at a time calls functions that modify the id.
 unsafe impl Sync for Id {}
 
 impl Id {
@@ -318,7 +319,7 @@ impl Id {
 
     /// Returns the context of the device to which the id is bound, if any, and the port number.
     pub(super) fn device(&self) -> Option<(NonNull<ib::ibv_context>, u8)> {
-        // SAFETY: the id is alive, and only calls by its single owner modify it.
+        // SAFETY: the id is alive, and no other task modifies it concurrently.
         let (verbs, port) = unsafe { ((*self.raw.as_ptr()).verbs, (*self.raw.as_ptr()).port_num) };
         NonNull::new(verbs).map(|verbs| (verbs, port))
     }

@@ -40,7 +40,7 @@ pub struct VerbsConnection {
     info: ConnectionInfo,
     options: VerbsOptions,
     phase: Phase,
-    /// Registrations and deregistrations that run on other threads.
+    /// Registrations and deregistrations of advertised memory that run on other threads.
     blocking: JoinSet<Result<Blocking, RecvError>>,
     /// The time since which polling has made no progress, for [`VerbsOptions::spin`].
     idle_since: Option<Instant>,
@@ -366,7 +366,7 @@ impl Connection for VerbsConnection {
     fn submit(&mut self, action: Action) {
         let open = matches!(self.phase, Phase::Open);
         match (action, &mut self.queue_pair) {
-            // The memory of a `Register` action is returned even if the connection is not open.
+            // The memory of a `Register` action is returned even while the connection closes.
             (Action::Register { token, memory }, _) if !open => {
                 self.ready.push_back(Completion::RegisterFailed { token, memory });
             }

@@ -215,7 +215,7 @@ fn allocate<T>(value: T) -> *mut T {
 /// Frees a C object, so that Miri detects later uses.
 ///
 /// # Safety
-/// The object must come from [`allocate`] and must not be used afterwards.
+/// The pointer must come from [`Box::into_raw`], as in [`allocate`], and must not be used afterwards.
 unsafe fn free<T: ?Sized>(raw: *mut T) {
     // SAFETY: guaranteed by the caller.
     drop(unsafe { Box::from_raw(raw) });
@@ -323,7 +323,7 @@ pub(super) fn with(settings: Settings, test: impl AsyncFnOnce(FakeDevice)) {
     runtime.block_on(async {
         tokio::select! {
             biased;
-            // Miri's virtual clock advances even while all tasks wait.
+            // Miri's virtual clock advances even while all tasks wait, so this timeout also ends a deadlock.
             () = tokio::time::sleep(LIMIT) => panic!("the test timed out"),
             () = test(FakeDevice(())) => {}
         }

@@ -210,8 +210,9 @@ fn registration_error(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("memory registration failed: {error}; {hint}"))
 }
 
-/// Memory of at least this many octets is registered on another thread, because the kernel looks up and pins
-/// each page. Advertised memory of this size is also deregistered on another thread.
+/// Transfers and advertised memory of at least this many octets are registered on another thread, because the
+/// kernel looks up and pins each page. Invalidating advertised memory of this size also deregisters it on
+/// another thread.
 pub(super) const LONG: usize = 4 << 20;
 
 /// Registered memory that is divided into slots of equal size.

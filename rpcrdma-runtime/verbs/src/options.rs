@@ -62,8 +62,8 @@ pub struct VerbsOptions {
     pub ord: u8,
     /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
     /// second (default 64 KiB). The actual rate is averaged over at least 10 s. A server closes the
-    /// connection of a slower client. The server also closes a connection if no outstanding work completes
-    /// for 30 s plus the time that the oldest work takes at the minimum rate. With 0, any rate is allowed.
+    /// connection of a slower client. The server also closes a connection if its oldest outstanding work
+    /// takes 30 s longer than it would at the minimum rate. With 0, any rate is allowed.
     pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.

@@ -11,7 +11,8 @@ use tokio::time::{Instant, Sleep, sleep};
 /// The rate applies only while the oldest work has at least this age, because a long round trip is not a low
 /// rate.
 const LATE: Duration = Duration::from_secs(1);
-/// The time limit for the next completion, in addition to the time that its octets take at the minimum rate.
+/// The time limit for the oldest request, in addition to the time that the octets of its completion take at
+/// the minimum rate.
 const STALL: Duration = Duration::from_secs(30);
 
 /// The posted work of a queue pair. Requests have consecutive numbers in the order of posting.
@@ -21,7 +22,7 @@ pub(super) struct Load {
     pub(super) oldest: u64,
     /// The number of the next request to be posted.
     pub(super) next: u64,
-    /// Octets that the next completion covers.
+    /// Octets that the completion of the oldest request covers.
     pub(super) octets: u64,
     /// Octets of all completed requests.
     pub(super) completed: u64,

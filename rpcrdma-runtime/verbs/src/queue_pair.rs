@@ -320,8 +320,8 @@ impl QueuePair {
         let post = unsafe { (*(*self.raw.as_ptr()).context).ops.post_send };
         let post = post.ok_or(io::ErrorKind::Unsupported)?;
         let mut rejected = ptr::null_mut();
-        // SAFETY: the queue pair is alive, and the call copies the requests and their elements. `posted`
-        // holds the memory that the elements refer to until the requests complete or the queue pair is
+        // SAFETY: the queue pair is alive, and the call copies the requests and their elements. This value
+        // keeps the memory that the elements refer to until the requests complete or the queue pair is
         // destroyed.
         check(unsafe { post(self.raw.as_ptr(), first, &raw mut rejected) })
     }

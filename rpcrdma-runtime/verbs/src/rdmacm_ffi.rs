@@ -23,7 +23,7 @@ pub(super) struct CmId {
     pub(super) qp: *mut ibv_qp,
     pub(super) source: libc::sockaddr_storage,
     pub(super) destination: libc::sockaddr_storage,
-    /// The GIDs and the partition key, for InfiniBand addresses without IP.
+    /// The source GID, the destination GID and the partition key (`struct rdma_ib_addr`).
     infiniband: [u64; 5],
     paths: *mut c_void,
     path_count: c_int,

@@ -34,8 +34,8 @@ pub(super) enum Work {
     },
     /// Checks that the peer is alive: an empty RDMA Write, which the peer's device acknowledges.
     Probe,
-    /// The remainder of a transfer, from offset `at`. A transfer that exceeds the port's maximum
-    /// message length is sent in parts.
+    /// A transfer whose memory is registered, or its remainder, from offset `at`. A transfer that exceeds the
+    /// port's maximum message length is posted in parts.
     Rest {
         transfer: Transfer,
         at: usize,
@@ -63,7 +63,7 @@ pub(super) enum Local {
 /// A transfer whose memory is registered. For an RDMA Read, the second element is its new sink.
 pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 
-/// A posted work request, with the memory that the request uses.
+/// A posted work request, with the slot and the regions that are released when it completes.
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) done: Done,

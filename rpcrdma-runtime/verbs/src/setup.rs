@@ -26,8 +26,9 @@ const PORT_ATTEMPTS: usize = 10;
 
 /// Connects over the RDMA device that has a route to the address.
 ///
-/// `private_data` is sent to the peer (at most 56 octets); the connection manager may append zeros.
-/// `receive_size` is the size of the largest message that the peer may send, in octets.
+/// `private_data` (at most 56 octets) is sent to the peer. Without memory windows, its R flag is cleared
+/// first. The connection manager may append zeros. `receive_size` is the size of the largest message that
+/// the peer may send, in octets.
 ///
 /// # Errors
 /// Returns [`VerbsError`] if the private data is too long, if no device has a route to the address, if the
@@ -139,10 +140,11 @@ async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, VerbsError>
     }
 }
 
-/// Returns the name of the RDMA device that has a route to an address, or `None` if no device has a route.
+/// Returns the name of the RDMA device that has a route to an address. Returns `None` if no device has a
+/// route, or if the connection manager reports that the address cannot be resolved.
 ///
 /// # Errors
-/// Returns [`VerbsError`] if resolving the address fails or takes longer than `limit`.
+/// Returns [`VerbsError`] if the system reports another error, or if there is no result within `limit`.
 pub async fn device_for(address: SocketAddr, limit: Duration) -> Result<Option<String>, VerbsError> {
     match with_timeout(limit, "resolving the address", resolve(address, limit)).await {
         Ok(id) => Ok(id.device().map(|(verbs, _)| super::device::name(&id, verbs))),

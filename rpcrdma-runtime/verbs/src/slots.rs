@@ -1,5 +1,5 @@
-//! Registered memory in slots of equal size, for received messages, short sent messages, and short RDMA Reads
-//! and Writes.
+//! Registered memory in slots of equal size, for received messages, short parts of sent messages, and short
+//! RDMA Reads and Writes.
 //!
 //! The memory stays registered and is never advertised.
 

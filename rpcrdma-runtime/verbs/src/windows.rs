@@ -134,8 +134,8 @@ impl Windows {
 
     /// Fills in a request that binds a window. Returns false if the handle belongs to no window.
     ///
-    /// The request refers to the window and its region. Both stay alive until the window is invalidated, and
-    /// a window is invalidated only after this request is posted.
+    /// The request refers to the window and its region. Both stay alive until the window is invalidated or
+    /// the connection ends. A window is invalidated only after this request is posted.
     pub(super) fn bind(&mut self, handle: u32, request: &mut ib::ibv_send_wr) -> bool {
         let Some(bound) = self.bound.get_mut(&handle) else { return false };
         bound.state = State::Bound;

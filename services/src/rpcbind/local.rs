@@ -23,8 +23,8 @@ use super::MAX_REPLY;
 /// A connection over a local socket, with the record marking of TCP. The connection runs one call at a time.
 #[derive(Debug)]
 pub(super) struct Local {
-    /// `None` after a call that failed or received anything other than its reply, because a partial record or
-    /// other replies may remain. The next call reconnects.
+    /// `None` if the last exchange failed, was cancelled, or received anything other than the reply to its
+    /// call. A partial record or other replies may then remain. The next call reconnects.
     socket: Mutex<Option<UnixStream>>,
     path: PathBuf,
     next_xid: AtomicU32,

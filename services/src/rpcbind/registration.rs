@@ -45,7 +45,7 @@ impl Registration {
     /// Removes all registrations. A registration with another address belongs to another server and remains.
     ///
     /// # Errors
-    /// Returns the first error: [`RpcbindError::Call`] if a call fails, [`RpcbindError::Kept`] if rpcbind
+    /// Returns the first error: [`RpcbindError::Call`] if a call fails, or [`RpcbindError::Kept`] if rpcbind
     /// refuses the removal.
     pub async fn remove(mut self) -> Result<(), RpcbindError> {
         let programs = std::mem::take(&mut self.programs);

@@ -97,7 +97,8 @@ pub(crate) fn replace_link(at: &Path, to: &OsStr) -> io::Result<()> {
     fs::rename(&new, at).inspect_err(|_| drop(remove(&new)))
 }
 
-/// Returns a string that identifies a version of the server's file: file system, file ID, size and times.
+/// Returns a string that identifies a version of the server's file: file system, file ID, size, modification
+/// time and change time.
 fn version(of: &RemoteFile) -> String {
     let at = &of.attributes;
     format!(
@@ -300,7 +301,8 @@ impl Part {
 
 impl Drop for Part {
     /// Saves the state of a failed or interrupted copy without waiting for the disk, or removes the files if
-    /// there is no data. After a crash that loses the data or the state, a later run fetches all data again.
+    /// there is no data. After a crash, a later run uses the state that is on the disk. If this state is
+    /// invalid or does not match the data, the run fetches all data again.
     fn drop(&mut self) {
         if self.done {
             return;

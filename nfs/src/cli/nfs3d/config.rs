@@ -46,8 +46,8 @@ impl Nfs3dConfig {
     ///
     /// # Errors
     /// A [`clap::Error`] if the command line is invalid. Another error if the file cannot be read or is
-    /// invalid, or if the directory is missing or is given twice. For an invalid entry of the file, the
-    /// message contains the line and, if known, the option.
+    /// invalid, if no directory is given, or if export tables are combined with a directory outside of them.
+    /// For an invalid entry of the file, the message contains the line and, if known, the option.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
         // The parser below reports invalid arguments.
         let named =

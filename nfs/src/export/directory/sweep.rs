@@ -94,7 +94,8 @@ mod tests {
         let kept = export.lookup(&NfsCaller::ROOT, &above, b"kept").unwrap().handle;
         let (parent, _) = export.identity(&above).unwrap();
         for number in 0..SWEEP_MIN as u64 {
-            // Half of the files are in an existing directory, and half in a removed directory.
+            // Half of the records are below an existing directory, and half below a directory that does not
+            // exist. None of the recorded files exist.
             let above = if number % 2 == 0 { parent } else { Key { dev: 0, ino: 1 } };
             export.table.record(Key { dev: 0, ino: 2 + number }, false, above, number.to_string().as_bytes());
         }

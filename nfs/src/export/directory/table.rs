@@ -13,8 +13,8 @@ use crate::export::NfsError;
 const PLACES_MAX: usize = 8;
 /// Number of files before the first sweep: about 10 MB of memory.
 pub(super) const SWEEP_MIN: usize = 1 << 16;
-/// Maximum number of levels from the root to a directory. Bounds the work of each call and ends cycles, which
-/// outdated records can form.
+/// Maximum number of levels from the root to a directory. Bounds the work of each call, even if outdated
+/// records form a cycle.
 const DEPTH_MAX: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -140,7 +140,8 @@ impl DirectoryExport {
     }
 
     /// Returns a descriptor for the content, opened with the server's identity, if the system permits that.
-    /// Never closes another descriptor, since closing could block on a device.
+    /// If the cache is full, does not cache the descriptor: closing another descriptor could block on a
+    /// device.
     fn try_content(&self, located: &Located, purpose: Purpose) -> Option<Arc<OwnedFd>> {
         if let Some(open) = self.open_files.get(&located.stat, purpose, None) {
             return located.allows(purpose.right()).then_some(open);

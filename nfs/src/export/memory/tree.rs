@@ -301,7 +301,7 @@ impl Tree {
     /// Increments the number of a file's names.
     ///
     /// # Errors
-    /// [`NfsError::MLink`], and [`NfsError::IsDir`] for a directory.
+    /// [`NfsError::Stale`], [`NfsError::MLink`], and [`NfsError::IsDir`] for a directory.
     pub(super) fn retain(&mut self, id: u64) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;
@@ -332,8 +332,8 @@ impl Tree {
     }
 
     /// # Errors
-    /// [`NfsError::NoSpc`], [`NfsError::FBig`], [`NfsError::IsDir`], [`NfsError::Inval`],
-    /// [`NfsError::Acces`].
+    /// [`NfsError::Stale`], [`NfsError::NoSpc`], [`NfsError::FBig`], [`NfsError::IsDir`],
+    /// [`NfsError::Inval`], [`NfsError::Acces`].
     pub(super) fn write(
         &mut self,
         caller: &NfsCaller,
@@ -360,7 +360,8 @@ impl Tree {
     /// Sets all attributes, or none on failure.
     ///
     /// # Errors
-    /// [`NfsError::Perm`], [`NfsError::Acces`], [`NfsError::IsDir`], [`NfsError::Inval`], [`NfsError::FBig`].
+    /// [`NfsError::Stale`], [`NfsError::Perm`], [`NfsError::Acces`], [`NfsError::IsDir`],
+    /// [`NfsError::Inval`], [`NfsError::FBig`].
     pub(super) fn set(&mut self, caller: &NfsCaller, id: u64, new: &SetAttributes) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;

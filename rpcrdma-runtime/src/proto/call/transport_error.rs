@@ -24,7 +24,7 @@ pub enum TransportError {
     /// The responder could not use the call's chunks, or could not return the reply (ERR_CHUNK).
     #[error("the responder could not use the chunks of the call or return its reply (ERR_CHUNK)")]
     Chunk,
-    /// The reply violates the protocol.
+    /// The reply violates the protocol or exceeds a local limit.
     #[error("the reply violates the protocol: {0}")]
     BadReply(String),
     /// The client has not announced support for backward-direction calls (RFC 8167 section 6).

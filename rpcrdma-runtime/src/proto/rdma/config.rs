@@ -9,7 +9,7 @@ pub enum LongCall {
     #[default]
     Whole,
     /// The reduced stream in a Position-Zero Read chunk, and each item in a separate Read chunk. The Linux
-    /// server (6.1 to 6.12) rejects this form with GARBAGE_ARGS. A call falls back to `Whole` if the header
+    /// server (6.1 and 6.12) rejects this form with GARBAGE_ARGS. A call falls back to `Whole` if the header
     /// would be too long or the number of segments would exceed [`MessageLimits::max_segments`].
     Reduced,
 }

@@ -12,7 +12,7 @@ use core::time::Duration;
 #[derive(Debug)]
 pub struct FatalCalls<K> {
     suspects: BTreeMap<(K, u32), Suspect>,
-    /// The suspects in insertion order, including some that were already removed from `suspects`.
+    /// The suspects in insertion order. A call that was suspected more than once has several entries.
     order: VecDeque<(Duration, K, u32)>,
 }
 
@@ -65,7 +65,8 @@ impl<K: Clone + Ord> FatalCalls<K> {
             .collect()
     }
 
-    /// Returns the time at which the first of the suspects `xids` expires, or `None` if all have expired.
+    /// Returns the time at which the first of the suspects `xids` expires, or `None` if the set contains none
+    /// of them.
     #[must_use]
     pub fn expiry(&self, owner: &K, xids: &BTreeSet<u32>) -> Option<Duration> {
         let suspects = xids.iter().filter_map(|xid| self.suspects.get(&(owner.clone(), *xid)));

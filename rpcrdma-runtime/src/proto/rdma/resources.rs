@@ -28,7 +28,7 @@ const MAX_CHUNK: u32 = u32::MAX;
 pub enum OfferError {
     /// The reply has no upper bound. The binding must define a bound.
     Unbounded,
-    /// An item of the reply, or the reply without its items, can exceed the maximum size of a chunk.
+    /// An item of the reply, or the reply's stream, can exceed the maximum size of a chunk.
     TooLong {
         /// The bound of the item, or of the reply's stream with its RPC header, in bytes.
         bytes: u64,

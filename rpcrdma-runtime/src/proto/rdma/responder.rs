@@ -511,7 +511,7 @@ impl Responder {
             let why = "chunks in the backward direction (RFC 8167 section 5.3)";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.chunks);
         }
-        // This is a reply in the backward direction that matches no local call (RFC 8167 section 5).
+        // Drops a reply in the backward direction that matches no local call (RFC 8167 section 5).
         if lists.is_empty() && payload.as_deref().and_then(MessageKind::of) == Some(MessageKind::Reply) {
             return self.refuse(None, |refusals| &mut refusals.discarded);
         }

@@ -108,8 +108,8 @@ pub trait GssMechanism: Send + Sync {
 /// The exchange that creates a context. The mechanism's sequence and replay detection must be disabled (RFC
 /// 2203 section 5.2.2).
 pub trait GssExchange: Send {
-    /// Processes the peer's token. The client's first step has an empty token. A step should not block for
-    /// long: on a server, other calls of the connection continue, but the step occupies a thread.
+    /// Processes the peer's token. The client's first step has an empty token. On a server, a step should not
+    /// block for long: the step runs on the task of its connection and delays the connection's other calls.
     ///
     /// # Errors
     /// Returns the mechanism's error if the context cannot be created.
@@ -128,7 +128,7 @@ pub enum GssStep {
 /// status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct GssError {
-    /// The major status. Never 0 or 1, which are not failures.
+    /// The major status. Must not be 0 or 1, which are not failures.
     pub major: u32,
     /// The minor status.
     pub minor: u32,
@@ -204,7 +204,7 @@ pub enum GssFailure {
     /// The server rejected the call or failed to run it, or the message is not a valid reply.
     #[error(transparent)]
     Rejected(#[from] ReplyError),
-    /// The protected data, or the result in it, cannot be decoded.
+    /// The result, or the protected data that contains it, cannot be decoded.
     #[error("the result cannot be decoded: {0}")]
     Decode(#[source] xdr::Error),
 }

@@ -76,7 +76,7 @@ impl Services {
     /// other calls, for calls that create a context, and if no RPCSEC_GSS server is set.
     ///
     /// # Errors
-    /// If the caller is not authentic, returns the error with which [`Services::run`] rejects the call.
+    /// If the caller is not authentic, returns the reason. [`Services::run`] rejects such a call.
     pub fn authenticate(&self, call: &RpcCall) -> Result<Option<Bytes>, AuthStat> {
         match (&self.gss, &call.header.credential) {
             (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) => gss.authenticate(body, call),

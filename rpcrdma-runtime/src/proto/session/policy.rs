@@ -61,9 +61,9 @@ pub struct Reconnect {
     pub sends: u32,
     /// After this many consecutive failed attempts (at least 1), waiting calls fail with
     /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable). By default (`None`),
-    /// each call waits until it times out. A connection that ends without a reply is also a failed attempt.
-    /// The number should exceed [`Reconnect::sends`]: otherwise, a call that ends every connection makes all
-    /// calls fail.
+    /// each call waits until it times out. A connection that is lost before the peer answers a call may also
+    /// count as a failed attempt ([`Backoff`]). The number should exceed [`Reconnect::sends`]: otherwise, a
+    /// call that ends every connection makes all calls fail.
     pub attempts: Option<u32>,
     /// The delay before each attempt after a failure.
     pub backoff: Backoff,

@@ -28,7 +28,8 @@ pub struct IwarpOptions {
     pub ird: u16,
     /// Maximum number of outstanding local RDMA Reads, 1 to 128 (ORD, default 16).
     pub ord: u16,
-    /// Maximum length of a sent FPDU, in octets. `None` (default): the longest FPDU that fits a TCP segment.
+    /// Maximum length of a sent FPDU, in octets, from 136 (140 with markers) to 64,772. `None` (default): the
+    /// longest FPDU that fits a TCP segment.
     pub max_fpdu: Option<usize>,
     /// Maximum length of a registered region, in octets (default 1 GiB).
     pub max_region: u32,
@@ -63,8 +64,8 @@ pub struct IwarpOptions {
     pub non_exhaustive: (),
 }
 
-/// How TCP detects that a silent peer is gone (SO_KEEPALIVE, RFC 9293 section 3.8.4). Systems use whole
-/// seconds. A system that cannot set one of these values uses its own default.
+/// How TCP detects that a silent peer is gone (SO_KEEPALIVE, RFC 9293 section 3.8.4). On Unix, fractions of a
+/// second are dropped. A system that cannot set one of these values uses its own default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence before the first probe; at least a second (default 60 s).

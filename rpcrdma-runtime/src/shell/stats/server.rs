@@ -30,7 +30,7 @@ counts! {
         pub replayed: "replayed",
         /// Retransmitted calls that arrived while the original call ran, and waited for its end.
         pub joined: "joined",
-        /// New calls that the cache could not track because running calls filled it.
+        /// New calls that the cache could not track, because running calls filled it or their owner's share.
         pub untracked: "untracked",
     }
 }

@@ -137,7 +137,8 @@ pub struct TcpServerOptions {
     /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
     ///    idle longest.
     /// 2. If any address has at least two more connections than the address of the new connection, the server
-    ///    closes the least recently active connection of the address with the most connections.
+    ///    closes the least recently active connection of the address with the most connections, idle
+    ///    connections first.
     /// 3. If any address has at least two connections, the server closes the new connection.
     /// 4. Otherwise, the new connection waits to be accepted.
     ///

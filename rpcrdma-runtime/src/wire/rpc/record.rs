@@ -18,7 +18,7 @@ pub fn record_mark(len: u64) -> Option<[u8; 4]> {
     Some((LAST | len).to_be_bytes())
 }
 
-/// The reason why no further records can be read from a stream: the start of the next record is unknown.
+/// The reason why no further records can be read from a stream: a rejected record is never skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum RecordError {

@@ -33,8 +33,8 @@ impl QueuePair {
         Ok(handle)
     }
 
-    /// Invalidates a window. Returns false if no window has this handle, or if the window is already being
-    /// invalidated. Once the window is invalidated, [`QueuePair::fenced`] returns the region.
+    /// Invalidates a window. Returns false if no window has this handle, or if a request that invalidates the
+    /// window is already prepared. Once the window is invalidated, [`QueuePair::fenced`] returns the region.
     pub(crate) fn unbind(&mut self, token: Token, handle: u32) -> bool {
         let Some(windows) = &mut self.windows else { return false };
         match windows.state(handle) {

@@ -75,8 +75,8 @@ fn failed_registration_for_work_closes_the_connection() {
                 2 => {
                     Action::Send { token: Token(1), message: vec![octets(9000, 1).into()], invalidate: None }
                 }
-                // No Receive beyond `max_receives` is posted, so no slots are registered and the connection
-                // stays open.
+                // At most `max_receives` Receives are posted. Their slots are already registered, so the
+                // connection stays open.
                 _ => Action::PostReceives { count: 60 },
             });
             if work < 3 {
@@ -106,7 +106,7 @@ fn memory_that_fails_to_deregister_is_not_returned() {
             assert_eq!(reason, CloseReason::Io(NOT_DEREGISTERED.into()));
             assert!(returned.is_empty(), "{other:?} is still registered");
             drop((local, peer));
-            // At least two advertised buffers and the slots of both peers are leaked.
+            // At least the two advertised buffers and one slab of slots of each peer are leaked.
             assert!(device.leaked() >= before + 4, "{} buffers", device.leaked() - before);
         });
     }

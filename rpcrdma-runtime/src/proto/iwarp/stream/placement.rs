@@ -1,4 +1,4 @@
-//! Receives the payload of a long FPDU directly at its destination, without a copy.
+//! Receives most of the payload of a long FPDU directly at its destination, without a copy.
 //!
 //! Octets with an unchecked CRC are never visible. They are removed from a sink before the sink is returned,
 //! and a Read completes only after the check of its last FPDU.

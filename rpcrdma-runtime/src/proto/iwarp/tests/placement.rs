@@ -173,7 +173,7 @@ fn a_long_write_outside_a_sink_is_rejected() {
     }
 }
 
-/// A Write that does not start where the previous Write ended is placed once its FPDU is complete.
+/// A Write that does not start at the end of the sink's data is placed once its FPDU is complete.
 #[test]
 fn writes_in_any_order_are_placed() {
     let mut stream = responder(|_| {}, 1);

@@ -317,8 +317,8 @@ fn crcs_are_checked_on_all_fpdus_or_none() {
     }
 }
 
-/// The Reads of a region fill one buffer, which the last Read returns. An unfinished region is dropped when
-/// the next region starts.
+/// The Reads of a region fill one buffer, which the last Read returns. An unfinished region does not affect
+/// the next region.
 #[test]
 fn reads_of_one_region_return_one_buffer() {
     let mut pair = Pair::new(|_| {}, 5);
