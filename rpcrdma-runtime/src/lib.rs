@@ -37,7 +37,9 @@ pub use proto::rpc::gss::{
     GssService, GssSession, GssStep, InitAnswer, SequenceWindow,
 };
 pub use proto::session::{Backoff, Reconnect};
+pub use proto::work::CloseReason;
 #[cfg(feature = "iwarp")]
-pub use provider::iwarp::{IwarpConnector, IwarpOptions};
+pub use provider::iwarp::{IwarpConnector, IwarpListener, IwarpOptions};
 #[cfg(feature = "shell")]
 pub use shell::*;
+pub use wire::private_data::PrivateData;

@@ -20,11 +20,9 @@
 //! ```
 
 use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
-use rpcrdma_runtime::CallError;
-use rpcrdma_runtime::Client;
 use rpcrdma_runtime::program::{AuthStat, CallContext, Caller, Credential, Reject, Uncached};
-use rpcrdma_runtime::proto::rdma::{Link, PeerLimits};
 use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
+use rpcrdma_runtime::{CallError, Client, Link, PeerLimits};
 
 /// The security flavors that a client may use to configure its connection. The server rejects weaker flavors
 /// with AUTH_TOOWEAK, and flavors that it does not support with AUTH_REJECTEDCRED.

@@ -26,10 +26,8 @@ use rpcrdma_nfs::output::{self, Closed, LevelFilter, one_line};
 use rpcrdma_nfs::provider::Provider;
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
-use rpcrdma_runtime::Server;
-use rpcrdma_runtime::Services;
-use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, PeerFilter, ServerOptions, TcpOptions};
+use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, IwarpListener, PeerFilter, Server};
+use rpcrdma_runtime::{ServerOptions, Services, TcpOptions};
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -136,7 +134,7 @@ impl Listening {
                 );
             }
             Some(listener) => {
-                Server::with_acceptor(iwarp::IwarpListener::of(listener, options.iwarp.clone())?, options)?
+                Server::with_acceptor(IwarpListener::of(listener, options.iwarp.clone())?, options)?
             }
             None => arguments.provider.bind(&arguments.listen, options).await?,
         };

@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use rpcrdma_runtime::CallError;
-use rpcrdma_runtime::TransportError;
 use rpcrdma_runtime::program::{Credential, Procedure, Program};
-use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::wire::rpc::{CallHeader, Records, decode_reply, record_mark};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Writer};
+use rpcrdma_runtime::{CallError, CloseReason, TransportError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;

@@ -7,11 +7,8 @@ use bytes::Bytes;
 use rpcrdma_mount3::{Dirpath, Fhandle3, Mountres3, mount_v3};
 use rpcrdma_nfs3::{self as nfs3, Createhow3, Createmode3, Diropargs3, Fattr3, NfsFh3, Sattr3, nfs_v3};
 use rpcrdma_nfs3::{StableHow, Symlinkdata3};
-use rpcrdma_runtime::Client;
-use rpcrdma_runtime::ClientOptions;
-use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::{AuthSys, Credential};
-use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::{Client, ClientOptions, Config, PrivateData};
 use sha2::{Digest, Sha256};
 
 use crate::report::{Check, Report};
