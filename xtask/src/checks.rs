@@ -21,12 +21,11 @@ pub(crate) const CHECKS: &[Step] = &[
     step("dependencies", dependencies),
     step("generated", generate::check),
     step("requirements", trace::check),
-    step("documents", all_documents),
-    step("typos", typos),
+    step("docs", docs),
     step("deny", deny::run),
     step("clippy", |root| cargo::clippy(root, &[])),
     step("no_std", no_std),
-    step("docs", |root| cargo::rustdoc(root, &[])),
+    step("rustdoc", |root| cargo::rustdoc(root, &[])),
     step("book", book::check),
     step("optional", optional::check),
     step("packages", packages::check),
@@ -40,16 +39,13 @@ const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step 
     Step::new(name, MINUTES, run)
 }
 
-/// Checks the form of documents and comments, the matrix in docs/interop.md, and the tests that SECURITY.md
-/// names.
-fn all_documents(root: &Path) -> Result<(), String> {
+/// Checks the form and the spelling of documents and comments, the matrix in docs/interop.md, and the tests
+/// that SECURITY.md names.
+fn docs(root: &Path) -> Result<(), String> {
     documents::check(root)?;
     evidence::check(root)?;
     let steps: Vec<&str> = CHECKS.iter().chain(STEPS).map(|step| step.name).collect();
-    security::check(root, &steps)
-}
-
-fn typos(root: &Path) -> Result<(), String> {
+    security::check(root, &steps)?;
     let Some(program) = tools::TYPOS.program(root, "typos") else { return Ok(()) };
     let failure = "spelling error: correct the word, or add it to typos.toml";
     tools::succeed(Command::new(program).current_dir(root), failure)
