@@ -20,8 +20,13 @@
 //! Without the feature `gssapi`, the crate is empty. The README lists the system packages that the
 //! feature needs.
 //!
-//! Error messages include the cause and the fix if they are known. [`local_name`] maps a client's principal
-//! to a user.
+//! | to | use |
+//! |---|---|
+//! | call with the user's ticket | [`Krb5Client`] |
+//! | accept calls with the key of a service | [`Krb5Server`] |
+//! | map a client's principal to a user | [`local_name`] |
+//!
+//! Error messages include the cause and the fix if they are known.
 
 #![cfg_attr(not(feature = "gssapi"), allow(rustdoc::broken_intra_doc_links))]
 #![cfg(feature = "gssapi")]

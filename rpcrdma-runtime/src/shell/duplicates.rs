@@ -51,7 +51,7 @@ pub enum CallerScope {
     Connection,
 }
 
-/// The procedures that a duplicate-request cache tracks.
+/// The procedures that a duplicate-request cache tracks. [`DuplicateCache`] has an example.
 #[derive(Clone, Default)]
 pub struct CachePolicy(Option<Arc<Filter>>);
 

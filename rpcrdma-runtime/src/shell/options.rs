@@ -10,6 +10,17 @@ use crate::proto::session::{Policy, Reconnect};
 use crate::provider::iwarp;
 
 /// The options of a client.
+///
+/// ```no_run
+/// use rpcrdma_runtime::{Client, ClientOptions};
+/// use std::time::Duration;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = ClientOptions { timeout: Duration::from_secs(10), ..ClientOptions::default() };
+/// let client = Client::connect_with("192.0.2.1:20049", options).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The configuration of RPC-over-RDMA: credits, inline thresholds, segments and limits.
@@ -90,6 +101,17 @@ impl Default for ClientOptions {
 }
 
 /// The options of a server.
+///
+/// ```no_run
+/// use rpcrdma_runtime::{MemoryBudget, Server, ServerOptions};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let memory = MemoryBudget::new(256 << 20);
+/// let options = ServerOptions { max_connections: 4096, memory, ..ServerOptions::default() };
+/// let server = Server::bind_with("0.0.0.0:20049", options).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// The configuration of RPC-over-RDMA: credits, inline thresholds and limits.

@@ -27,6 +27,15 @@
 //! [`AutoConnector`] uses an RDMA device with a route to the server. Without such a device, it uses iWARP in
 //! user space.
 //!
+//! # Items
+//!
+//! | to | use |
+//! |---|---|
+//! | connect to a server | [`VerbsConnector`], [`AutoConnector`] |
+//! | accept connections | [`VerbsListener`] |
+//! | set queue sizes, timeouts and remote invalidation | [`VerbsOptions`], [`MemoryWindows`] |
+//! | list the devices of the machine | [`devices()`] |
+//!
 //! # Remote invalidation
 //!
 //! If the device supports type 2 memory windows, a client advertises windows and lets the server invalidate

@@ -12,6 +12,23 @@ use crate::wire::rpc::{CallHeader, RPCSEC_GSS, ReplyHeader, RpcCall, RpcReply, V
 use crate::xdr::{Message, Received, Reducer};
 
 /// The services of a server, by program and version.
+///
+/// ```
+/// use rpcrdma_conf::vers1;
+/// use rpcrdma_runtime::Services;
+/// # use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq};
+/// # use rpcrdma_runtime::program::{CallContext, Reject};
+/// # struct Sizes;
+/// # impl vers1::Handler for Sizes {
+/// #     async fn conf_rdma(&self, _: &CallContext, _: ConfigRdmaReq) -> Result<ConfigRdmaReply, Reject> {
+/// #         Err(Reject::SystemError)
+/// #     }
+/// # }
+///
+/// let mut services = Services::new();
+/// services.add(vers1::Server(Sizes)); // `Sizes` implements `vers1::Handler`
+/// assert_eq!(services.programs().count(), 1);
+/// ```
 #[derive(Clone, Default)]
 pub struct Services {
     services: Vec<Arc<dyn Service>>,

@@ -49,6 +49,16 @@ impl Default for Policy {
 }
 
 /// How a session reconnects, and which calls it retransmits.
+///
+/// ```
+/// use rpcrdma_runtime::{Backoff, ClientOptions, Reconnect};
+/// use std::time::Duration;
+///
+/// // No call runs twice, and waiting calls fail after three failed attempts to connect.
+/// let backoff = Backoff { max: Duration::from_secs(2), ..Backoff::default() };
+/// let reconnect = Reconnect { retransmit: false, attempts: Some(3), backoff, ..Reconnect::default() };
+/// let options = ClientOptions { reconnect: Some(reconnect), ..ClientOptions::default() };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnect {
     /// Whether to retransmit a sent call on the new connection, with the same XID and the same bytes (default
@@ -85,7 +95,7 @@ impl Default for Reconnect {
 
 /// The delay before a session reconnects. The first attempt after a working connection is immediate. A
 /// connection that is lost before the peer answers a call counts as a failed attempt, if calls needed the
-/// connection or [`Policy::keep`] is set.
+/// connection or [`Policy::keep`] is set. [`Reconnect`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The delay after the first failure (default 250 ms).
