@@ -212,7 +212,7 @@ impl Conversation {
     fn play(mut self) -> Outcome {
         assert!(matches!(self.session.poll_event(), Some(SessionEvent::Connect)));
         if self.connect() {
-            while self.step() {}
+            while !self.is_cut && self.step() {}
             if self.is_cut {
                 self.handle_cut();
             } else {
