@@ -15,7 +15,7 @@ pub const MAX_TRANSFER: usize = 1 << 20;
 /// A target is the URL of a directory (rdma://HOST/PATH or tcp://HOST/PATH, with :PORT after HOST if needed),
 /// or a local directory in which Linux has mounted an export. The built-in client accesses URLs. The program
 /// creates a file of 16 MiB in each directory, and removes both files at the end. Exit status: 0 success; 1
-/// failure; 2 invalid command line.
+/// failure; 2 invalid command line; 141 standard output closed.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3bench", version)]
 #[non_exhaustive]

@@ -43,8 +43,9 @@ pub struct Call {
     pub xid: u32,
     /// Program, version and procedure, if the RPC header could be decoded.
     pub procedure: Option<CalledProcedure>,
-    /// The abbreviated arguments or a decoding error. `None` if the call has no arguments, the procedure is
-    /// unknown, the credential is not AUTH_NONE or AUTH_SYS, or the stored data would exceed a limit.
+    /// The abbreviated arguments or a decoding error. `None` if the call has no arguments or an unreadable
+    /// RPC header. Also `None` if the procedure is unknown, the credential is neither AUTH_NONE nor AUTH_SYS,
+    /// or the stored data would exceed a limit.
     pub arguments: Option<String>,
     /// The length of the Send, in bytes.
     pub len: usize,
@@ -74,7 +75,7 @@ pub struct Call {
 pub(super) struct Place {
     segment: Segment,
     chunk: Chunk,
-    /// Offset of the segment in the chunk.
+    /// The offset of the segment in the chunk.
     before: u64,
 }
 
@@ -120,9 +121,9 @@ pub struct Reply {
     pub invalidated: Option<u32>,
     /// The status.
     pub status: Status,
-    /// The abbreviated results or a decoding error. `None` if the reply has no results, the call was
-    /// rejected, the procedure is unknown, the credential is not AUTH_NONE or AUTH_SYS, or the stored data
-    /// would exceed a limit.
+    /// The abbreviated results or a decoding error. `None` if the reply has no results, rejects the call, or
+    /// has an unreadable RPC header. Also `None` if the procedure is unknown, the credential is neither
+    /// AUTH_NONE nor AUTH_SYS, or the stored data would exceed a limit.
     pub results: Option<String>,
 }
 
@@ -147,7 +148,7 @@ pub enum Status {
 pub struct Operation {
     /// The start time, in nanoseconds since 1970.
     pub time: u64,
-    /// The time of the last byte, if it was captured.
+    /// The time of the last captured byte, or `None` if no response to an RDMA Read was captured.
     pub done: Option<u64>,
     /// The chunk, or `None` if the call offered no chunk at this address.
     pub chunk: Option<Chunk>,

@@ -99,11 +99,11 @@ pub struct Conversation {
 const MAX_NOTES: usize = 10_000;
 /// The maximum number of outstanding Reads of a peer. Further requests replace the oldest.
 const MAX_READS: usize = 1024;
-/// The maximum size of the stored parts of a connection's calls without a reply, in bytes. Further data is
-/// not stored.
+/// The limit for the stored parts of a connection's calls without a reply, in bytes. The data of one RDMA
+/// operation may exceed the limit. Further data is not stored.
 const KEPT_MAX: usize = 4 << 20;
-/// The maximum length of a connection's arguments and results as text, in bytes. The arguments and results of
-/// later calls are not shown.
+/// The length of a connection's arguments and results as text, in bytes, above which the arguments and
+/// results of later calls are not shown.
 const VALUES_MAX: usize = 16 << 20;
 
 pub(super) fn index(peer: Peer) -> usize {
@@ -378,7 +378,8 @@ impl Conversation {
     fn response(&mut self, by: Peer, time: u64, placed: &Placed) {
         let answered = self.reads.get_mut(index(by.other())).and_then(|reads| {
             let at = reads.iter().position(|read| read.is_answered_by(placed))?;
-            // The capture lacks the responses to earlier requests, and possibly a part of this response.
+            // The capture lacks the responses to earlier requests, if any, and possibly a part of this
+            // response.
             reads.drain(..at);
             let read = *reads.front()?;
             if read.is_completed_by(placed) { reads.pop_front() } else { Some(read) }
@@ -443,7 +444,8 @@ fn refused(refusal: Refusal) -> String {
     }
 }
 
-/// Stores the data that RDMA moved for a call, unless the connection has reached [`KEPT_MAX`].
+/// Stores the data that RDMA moved for a call, unless the call has its reply or the connection has reached
+/// [`KEPT_MAX`].
 fn keep(kept: &mut usize, call: &mut Call, place: Option<(Chunk, u64)>, data: &[u8]) {
     if let Some((chunk, offset)) = place.filter(|_| *kept < KEPT_MAX && call.reply.is_none()) {
         *kept = kept.saturating_add(call.parts.add(chunk, offset, data));

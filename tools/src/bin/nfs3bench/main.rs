@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use rpcrdma_nfs::output::{self, LevelFilter, LogFormat, one_line};
+use rpcrdma_nfs::output::{self, LevelFilter, LogFormat};
 use rpcrdma_tools::cli::nfs3bench::{MeasuredProcedure, Nfs3benchArguments};
 use tokio::runtime::Runtime;
 
@@ -44,24 +44,21 @@ fn run(arguments: &Nfs3benchArguments) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let images = Images::new();
     let spin = Duration::from_micros(arguments.spin);
-    let targets = [
-        TestFile::open(&arguments.target, "nfs3bench-1", spin, &runtime, &images)?,
-        TestFile::open(&arguments.baseline, "nfs3bench-2", spin, &runtime, &images)?,
-    ];
-    let measured = compare(arguments, &targets, &images);
-    for target in targets {
-        // A failure to remove the file must not hide an error of the measurement.
-        if let Err(error) = target.remove() {
-            output::warn("nfs3bench", one_line(&error));
-        }
-    }
+    let target = TestFile::open(&arguments.target, "nfs3bench-1", spin, &runtime, &images)?;
+    let measured =
+        TestFile::open(&arguments.baseline, "nfs3bench-2", spin, &runtime, &images).and_then(|baseline| {
+            let measured = compare(arguments, [&target, &baseline], &images);
+            baseline.remove();
+            measured
+        });
+    target.remove();
     let table = measured?;
     output::print(|out| table.write(out, arguments.rates))
 }
 
 fn compare(
     arguments: &Nfs3benchArguments,
-    targets: &[TestFile<'_>; 2],
+    targets: [&TestFile<'_>; 2],
     images: &Images,
 ) -> anyhow::Result<Table> {
     let operations = arguments.calls.iter().flat_map(|call| operations(*call, &arguments.sizes));
@@ -76,7 +73,7 @@ fn compare(
             let mut rates = Vec::new();
             for _ in 0..arguments.rounds {
                 let mut turn = |target: &TestFile<'_>| target.turn(work, images, profiler.as_mut());
-                let done = [turn(&targets[0])?, turn(&targets[1])?];
+                let done = [turn(targets[0])?, turn(targets[1])?];
                 calls += done.iter().map(|done| done.calls).sum::<u64>();
                 rates.push(done.map(|done| done.rate()));
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
+use rpcrdma_nfs::output::{self, one_line};
 use rpcrdma_tools::cli::nfs3bench::Target;
 use tokio::runtime::Runtime;
 
@@ -41,9 +42,14 @@ impl<'a> TestFile<'a> {
             Target::Directory(path) => Mounted::open(path, file).map(Access::Mounted),
         };
         let opened_file = TestFile { access: opened.with_context(|| shown.clone())?, name: shown, runtime };
-        opened_file.fill(&images.old)?;
-        opened_file.check(&images.old)?;
-        Ok(opened_file)
+        let filled = opened_file.fill(&images.old).and_then(|()| opened_file.check(&images.old));
+        match filled {
+            Ok(()) => Ok(opened_file),
+            Err(error) => {
+                opened_file.remove();
+                Err(error)
+            }
+        }
     }
 
     /// Makes calls for the given time and returns their number and the elapsed time. After WRITE calls,
@@ -95,11 +101,14 @@ impl<'a> TestFile<'a> {
         Ok(())
     }
 
-    pub(crate) fn remove(self) -> anyhow::Result<()> {
-        match self.access {
+    /// Removes the file. A failure is only a warning, so that it does not hide an error of the measurement.
+    pub(crate) fn remove(self) {
+        let removed = match self.access {
             Access::Client(file) => self.runtime.block_on(file.remove()),
             Access::Mounted(file) => file.remove(),
+        };
+        if let Err(error) = removed.context(self.name) {
+            output::warn("nfs3bench", one_line(&error));
         }
-        .context(self.name)
     }
 }
