@@ -102,6 +102,16 @@ fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
 }
 
 #[test]
+fn a_flag_may_change_its_name() {
+    assert_eq!(additions("enum bits { FAST = 1 };\n", "enum bits { QUICK = 1 };\n"), []);
+    let renamed = additions("const A_FLAG_FAST = 1;\n", "const A_FLAG_QUICK = 1;\n");
+    assert_eq!(renamed, [(Kind::Flag, String::new())]);
+    // One of two names of a bit may be removed.
+    let removed = by_rfc_8178("enum bits { FAST = 1, QUICK = 1 };\n", "enum bits { QUICK = 1 };\n");
+    assert_eq!(removed, (vec![], vec![]));
+}
+
+#[test]
 fn a_fixed_array_is_the_encoding_of_its_elements() {
     let base = "struct a { hyper c; int e[2]; int f; };\n";
     for same in ["int e1; int e2; int f;", "int e1; int f[2];", "int e[3];", "int e1; int e2[1]; int f;"] {

@@ -125,8 +125,8 @@ fn judged(
     unread: Unread,
     together: bool,
 ) -> Judged {
-    let (flags, judged) = (HashMap::default(), Judged::default());
-    let mut judge = Judge { base, new, uses, rules, unread, together, flags, kept: None, judged };
+    let (taken, kept, judged) = (HashMap::default(), HashMap::default(), Judged::default());
+    let mut judge = Judge { base, new, uses, rules, unread, together, taken, kept, judged };
     changes.iter().for_each(|change| judge.change(change));
     judge.judged
 }
@@ -139,11 +139,10 @@ struct Judge<'m> {
     unread: Unread,
     /// True if the base and the new version are documents of one run.
     together: bool,
-    /// The flags among the base's constants (key `None`), and among the members of enums that no message
-    /// contains.
-    flags: HashMap<Option<TypeId>, Flags<'m>>,
-    /// The flags among the constants of the new protocol, if computed.
-    kept: Option<Flags<'m>>,
+    /// The numbers of the base: constants (key `None`), and members of enums that no message contains.
+    taken: HashMap<Option<TypeId>, Numbers<'m>>,
+    /// The same numbers of the new protocol. The keys are types of the base.
+    kept: HashMap<Option<TypeId>, Numbers<'m>>,
     judged: Judged,
 }
 
@@ -170,7 +169,7 @@ impl<'m> Judge<'m> {
             }
             Of::Member(ids, pair) => {
                 let names = pair.map(|one| one.map(|one| (one.name.as_str(), one.value.into(), one.span)));
-                self.name(Some(ids.0), path, names);
+                self.name(Some(*ids), path, names);
             }
             _ if change.effect == Effect::Definition => {}
             Of::Number([Some((_, _, old, _)), Some((_, _, new, _))], _) if old == new => {}
@@ -353,22 +352,28 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. Its number
-    /// must not change. Its name may be removed, unless it is a flag and RFC 8178 applies. A new flag must
-    /// use free bits of its word (see `flag_word`).
-    fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
-        let owner = of.map_or("", |_| path.names[0]);
-        let base = self.base;
-        let taken = self.flags.entry(of).or_insert_with(|| flags(base, of, owner));
+    /// Judges a named number: a constant, or a member of an enum that no message contains. `ids` are the
+    /// enum's types in the base and in the new protocol. The number must not change. The name may change or
+    /// be removed, but under RFC 8178 a flag may be removed only if another flag has its bit. A new flag must
+    /// not share a bit with a one-bit flag of the base in the same word (see `flag_word`), unless the new
+    /// protocol has no flag with that flag's name.
+    fn name(&mut self, ids: Option<(TypeId, TypeId)>, path: &Path<'m>, pair: Pair<Name<'m>>) {
+        let owner = ids.map_or("", |_| path.names[0]);
+        let of = ids.map(|(old, _)| old);
+        let taken = self.taken.entry(of).or_insert_with(|| Numbers::of(self.base, of, owner));
+        let kept =
+            self.kept.entry(of).or_insert_with(|| Numbers::of(self.new, ids.map(|(_, new)| new), owner));
         match pair {
             [Some(old), Some(new)] if old.0 == new.0 => {
                 let (name, was, is) = (new.0.to_owned(), old.1, new.1);
                 self.breach(new.2, BreachKind::Constant { name, was, is, base: old.2 });
             }
+            [Some(old), Some(new)] if old.1 == new.1 => {}
             [_, Some(new)] => {
                 let word = flag_word(new.0, owner);
                 let own = flag_bits(&new, owner);
-                if let Some(first) = own.iter().find_map(|bit| taken.get(&(word?, *bit))) {
+                let flags = own.iter().filter_map(|bit| taken.flags.get(&(word?, *bit)));
+                if let Some(first) = flags.into_iter().find(|first| kept.names.contains(first.0)) {
                     let (name, other) = (new.0.to_owned(), first.0.to_owned());
                     let taken = BreachKind::Flag { name, other, base: first.2 };
                     return self.breach(new.2, taken);
@@ -377,8 +382,7 @@ impl<'m> Judge<'m> {
                 self.add(kind, owner, format!("{} = {}", new.0, new.1), new.2);
             }
             [Some(old), None] if self.rules == Rules::Rfc8178 => {
-                let kept = self.kept.get_or_insert_with(|| flags(self.new, None, ""));
-                if flag(&old, owner).is_some_and(|flag| !kept.contains_key(&flag)) {
+                if flag(&old, owner).is_some_and(|flag| !kept.flags.contains_key(&flag)) {
                     self.breach(old.2, BreachKind::FlagRemoved { name: old.0.to_owned() });
                 }
             }
@@ -390,22 +394,29 @@ impl<'m> Judge<'m> {
 /// A named number: name, number and position.
 type Name<'m> = (&'m str, i128, Span);
 
-/// Flags by word and bit.
-type Flags<'m> = HashMap<(&'m str, u64), Name<'m>>;
+/// The constants of a protocol, or the members of an enum.
+#[derive(Default)]
+struct Numbers<'m> {
+    names: HashSet<&'m str>,
+    /// The one-bit flags, by word and bit.
+    flags: HashMap<(&'m str, u64), Name<'m>>,
+}
 
-/// Returns the flags among constants, or among the members of an enum.
-fn flags<'m>(hir: &'m Hir, of: Option<TypeId>, owner: &'m str) -> Flags<'m> {
-    let mut flags = Flags::default();
-    let names: Vec<Name<'m>> = match of {
-        Some(id) => hir.members(id).iter().map(|one| (&*one.name, one.value.into(), one.span)).collect(),
-        None => hir.consts.iter().map(|one| (&*one.name, one.value, one.docs.span)).collect(),
-    };
-    for name in names {
-        if let Some(flag) = flag(&name, owner) {
-            flags.entry(flag).or_insert(name);
+impl<'m> Numbers<'m> {
+    fn of(hir: &'m Hir, of: Option<TypeId>, owner: &'m str) -> Self {
+        let names: Vec<Name<'m>> = match of {
+            Some(id) => hir.members(id).iter().map(|one| (&*one.name, one.value.into(), one.span)).collect(),
+            None => hir.consts.iter().map(|one| (&*one.name, one.value, one.docs.span)).collect(),
+        };
+        let mut numbers = Numbers::default();
+        for name in names {
+            numbers.names.insert(name.0);
+            if let Some(flag) = flag(&name, owner) {
+                numbers.flags.entry(flag).or_insert(name);
+            }
         }
+        numbers
     }
-    flags
 }
 
 /// Returns the word and the bit of a flag; `None` if a named number is not a flag with one bit.
