@@ -1,5 +1,5 @@
-//! Checks captures of connections with Wireshark and `rpcrdma explain`. Each client and each server is ours
-//! or the kernel's.
+//! Checks captures of connections with Wireshark and `rpcrdma explain`: our client with the kernel's server,
+//! the kernel's client with our server, and the kernel's client with the kernel's server.
 
 use std::fs::File;
 use std::path::Path;

@@ -14,8 +14,9 @@ pub(crate) struct Credits {
     pub(crate) max_granted: u32,
     /// The number of calls that were sent although all granted credits were in use.
     ///
-    /// The relay sees a reply before the client receives it, and a call after the client has sent it. A call
-    /// that exceeds the grant at the relay therefore also exceeds the grant at the client.
+    /// The relay sees a reply before the client receives it, and a call after the client has sent it.
+    /// Unless the server lowers the grant, a call that exceeds the grant at the relay therefore also exceeds
+    /// the grant at the client.
     pub(crate) over_grant: u32,
 }
 

@@ -4,7 +4,7 @@ pub mod captured;
 pub mod framed;
 pub mod gss;
 
-/// Compiles the examples of a document, and runs them unless they are `no_run`.
+/// Compiles the examples of each document, and runs them unless they are `no_run`.
 macro_rules! examples {
     ($($name:ident: $path:literal),* $(,)?) => { $(
         #[cfg(doctest)]

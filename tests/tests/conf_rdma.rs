@@ -35,7 +35,7 @@ fn negotiated(threshold: u32) -> Negotiated {
     Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false }
 }
 
-/// Returns the requester's actions and the error of the call, if any.
+/// Returns the requester's actions after the initial `PostReceives`, and the error of the call, if any.
 fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
     requester.set_peer_limits(server);

@@ -220,7 +220,7 @@ fn r185_a_chunk_where_no_eligible_item_begins_is_garbage() {
         let position = u32::try_from(position).expect("small");
         let item = Item { position, data: Bytes::from_static(b"1234") };
         let received = Received { stream: message.clone(), items: Placed::Positioned(vec![item]) };
-        // A chunk within the RPC header is detected at the end of the arguments.
+        // A chunk with a position within the RPC header is detected only at the end of the arguments.
         assert_ne!(answer(&received), None);
         assert_eq!(error(&received), ReplyError::GarbageArguments, "at {position}");
     }

@@ -118,7 +118,7 @@ fn a_new_version_is_negotiated_with_err_vers() {
         panic!("{answer:?}")
     };
 
-    // Version 1 has no keepalives, so the next message is a call.
+    // In this test, only version 2 has keepalives, so the next message is a call.
     let version = high.min(*SUPPORTED.end());
     assert!(SUPPORTED.contains(&version));
     let body = RdmaBody::Msg(RpcRdmaHeader::default());

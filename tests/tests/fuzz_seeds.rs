@@ -1,6 +1,7 @@
-//! Runs the fuzz targets of `fuzz/` on their seeds, on messages from other implementations, and on truncated
-//! and modified copies. A target that no longer matches the runtime is therefore found even on machines
-//! without a fuzzer.
+//! Runs the fuzz targets of `fuzz/`, except those of the compiler, on their seeds and on truncated and
+//! modified copies. The target `header` also runs on captured messages. A change that breaks a target is
+//! therefore found even on machines without a fuzzer. `xdrgen/tests/fuzz_seeds.rs` runs the compiler's
+//! targets.
 
 use std::path::Path;
 

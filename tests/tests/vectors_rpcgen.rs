@@ -1,7 +1,7 @@
 //! Decodes vectors that rpcgen's C code encoded, for every type of NFSv3 and MOUNT, and encodes them again to
 //! the same bytes.
 //!
-//! `cargo xtask vectors` writes the vectors; see vectors/README.md.
+//! `cargo xtask vectors` writes the vectors; see `tests/vectors/README.md`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! Connections over an RDMA device, used through the provider's interface. The tests run only if
-//! `RPCRDMA_VERBS` is the address of a device. `tests/interop/verbs.rs` runs them in a virtual machine (see
-//! `tests/lab`).
+//! Connections over an RDMA device, used through the provider's interface. Most tests run only if
+//! `RPCRDMA_VERBS` is the address of a device. Some tests in `verbs/servers.rs` need other variables.
+//! `tests/interop/verbs.rs` runs the tests in a virtual machine (see `tests/lab`).
 #![cfg(feature = "verbs")]
 
 #[path = "verbs/endings.rs"]

@@ -11,7 +11,8 @@
 //! - A value that outlives its message: `value_outlives_its_message`.
 //!
 //! Mistakes in a program or a binding that is written by hand (`procedure_n*`, `binding_with_*`, `reply_*`)
-//! are found when a call to the program is compiled: `cargo build` reports them, but `cargo check` does not.
+//! are found when a call to the program, or `Config::of` for the program, is compiled. `cargo build` reports
+//! them, but `cargo check` does not.
 //!
 //! After an intended change to a message, `TRYBUILD=overwrite cargo test -p rpcrdma-ui` updates the expected
 //! output. Review the changes.

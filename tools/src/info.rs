@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Describes the RDMA devices of this machine: names, ports, addresses and limits.
 ///
 /// # Errors
-/// Fails if a device cannot be queried.
+/// Fails if the devices cannot be listed or queried.
 pub fn devices() -> std::io::Result<String> {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -61,7 +61,8 @@ fn show(text: &mut String, device: &rpcrdma_verbs::Device) -> fmt::Result {
 /// Describes the providers that `--provider auto` selects to connect to an address and to listen on it.
 ///
 /// # Errors
-/// Fails if the name cannot be resolved or a device cannot be queried.
+/// Fails if the name cannot be resolved, or if finding the device for an address fails or takes longer than
+/// 10 seconds.
 pub async fn address(name: &str) -> Result<String, ConnectError> {
     let unresolved = |source| ConnectError::Resolve { address: name.to_owned(), source };
     let mut text = String::new();

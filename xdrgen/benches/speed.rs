@@ -132,7 +132,7 @@ fn documents() -> (&'static str, Vec<PathBuf>) {
     }
 }
 
-/// Returns the XDR of documents in a form that rpcgen accepts.
+/// Returns the extracted XDR of documents as one text, for rpcgen.
 fn extracted(documents: &[PathBuf]) -> Result<String, Box<dyn Error>> {
     let mut text = String::new();
     let mut sources = Sources::default();

@@ -19,7 +19,8 @@ pub struct Specification {
     pub omitted: Vec<String>,
     /// Spans of unparsed text, which may define any name.
     pub unread: Vec<Span>,
-    /// Uses of macros that expand to more than a value, in source order.
+    /// Expanded uses of macros, in source order. A macro without parameters that names a value is a constant
+    /// instead.
     pub expansions: Vec<Expansion>,
     /// Names defined in inactive branches of preprocessor conditions.
     pub hidden: Vec<Hidden>,
@@ -98,7 +99,7 @@ pub enum DefinitionKind {
     Union(Identifier, Box<UnionBody>),
     /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
     Program(ProgramDef),
-    /// A line for C without a meaning in XDR, such as a `%` line or `#include`.
+    /// A line for C, such as a `%` line, `#include`, or a `#define` that is not a constant.
     PassThrough(String),
 }
 
@@ -155,7 +156,7 @@ pub struct Declaration {
     /// Absent for `void` and for results, optional for arguments.
     pub name: Option<Identifier>,
     pub multiplicity: Multiplicity,
-    /// From its first token to its last, without the `;`.
+    /// From its first token to its last, without the `;`. For an argument or a result, only its type.
     pub span: Span,
     /// The comments before a field or an arm, inside it (unless it has a body), and after it on the same
     /// line.

@@ -46,10 +46,10 @@ impl Default for Build {
     }
 }
 
-/// The reason why documents could not be compiled. `Display` and `Debug` list the findings with their
+/// The reason why documents could not be compiled. `Display` and `Debug` list up to 100 errors with their
 /// positions.
 pub enum BuildError {
-    /// The documents or bindings have errors.
+    /// The documents, the bindings or the settings have errors.
     Findings {
         /// The errors in source order. Warnings are reported to cargo instead.
         errors: Vec<Diagnostic>,
@@ -202,8 +202,8 @@ impl Build {
     /// warnings.
     ///
     /// # Errors
-    /// Fails if a document or a binding has errors, if a file cannot be read or written, or if a required
-    /// setting is missing.
+    /// Fails if a document or a binding has errors, if a file cannot be read or written, or if a setting is
+    /// invalid or missing.
     pub fn compile(self) -> Result<Summary, BuildError> {
         let Some(out_dir) = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(PathBuf::from))
         else {

@@ -28,10 +28,9 @@ struct Facts<'h> {
 /// A function that checks a rule. The variant determines when the function runs, and the function's
 /// arguments.
 enum Rule {
-    /// Runs before invalid definitions of published documents are omitted.
+    /// Runs before invalid definitions are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
-    /// Runs after invalid definitions of published documents are omitted. Does not run when protocols are
-    /// compared.
+    /// Runs after invalid definitions are omitted. Does not run when protocols are compared.
     Remaining(fn(&Hir, &mut Found)),
     /// Runs after the names in all bindings are resolved and the listed fields are marked as eligible.
     Binding(fn(&Facts<'_>, &mut Found)),

@@ -74,8 +74,8 @@ Examples:
         /// The code, as in `error[X212]`.
         code: String,
     },
-    /// Check whether a protocol is a compatible extension of another. List the incompatible changes. If there
-    /// are none, list the additions.
+    /// Check whether a protocol is a compatible extension of another. List the additions if it is, and the
+    /// incompatible changes if it is not.
     Compat(compat::Arguments),
     /// List the changes from one version of a protocol to another.
     Diff(diff::Arguments),
@@ -96,7 +96,8 @@ struct Documents {
     /// RFC text with `///` lines or with indented definitions, or .x files; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Define a name for `#ifdef`. The name is also a constant if the documents use but do not define it.
+    /// Define a name for `#ifdef`. If documents use the name but do not define it, the name stands for VALUE,
+    /// which is 1 by default.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
 }

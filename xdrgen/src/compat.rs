@@ -6,8 +6,9 @@
 //! new flag bits. New programs, versions and procedures count as new message types.
 //! [`Rules::Rfc8178`] selects the rules of section 4.2 of RFC 8178 instead.
 //!
-//! The comparison covers the wire form. Names, typedefs and the nesting of structs do not affect it: a
-//! field or a member may be renamed, and a struct may be split or merged.
+//! The comparison covers the wire form, and the numbers of constants and flags. Names, typedefs and the
+//! nesting of structs do not affect the wire form: a field or a member may be renamed, and a struct may be
+//! split or merged.
 
 use serde::Serialize;
 

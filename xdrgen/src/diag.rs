@@ -215,8 +215,8 @@ pub(crate) enum OmittedPart {
 }
 
 impl Note {
-    /// Returns the help with the note added. `Note::Omitted` replaces the help for a published document or
-    /// an example.
+    /// Returns the help with the note added. In a published document or an example, `Note::Omitted` replaces
+    /// the help.
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {

@@ -42,7 +42,8 @@ pub struct Change {
     pub old: Option<Side>,
     /// The item in the new version; `None` if the item was removed.
     pub new: Option<Side>,
-    /// True if the encoding changes. Names and typedefs are not part of the encoding.
+    /// True if the encoding changes, or if the value of a constant changes. Names and typedefs are not part
+    /// of the encoding.
     pub wire: bool,
 }
 
@@ -53,7 +54,8 @@ pub struct Diff {
     pub diagnostics: Vec<Diagnostic>,
     /// The changes. Changes to items in the old version come first, in source order, followed by added items.
     pub changes: Vec<Change>,
-    /// The definitions that were omitted from one of the versions, and therefore not compared.
+    /// The definitions that were omitted, completely or in part, from at least one version. The omitted parts
+    /// were not compared.
     pub not_compared: Vec<NotCompared>,
 }
 

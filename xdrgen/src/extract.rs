@@ -145,8 +145,8 @@ fn marked(
             prose |= !text.trim().is_empty();
             continue;
         };
-        // Prose between marked lines separates them: a comment above the prose belongs to the definition
-        // above.
+        // Prose between marked lines separates them: without an empty line, the comments above and below the
+        // prose would form one comment block.
         if std::mem::take(&mut prose) && !builder.text.is_empty() {
             builder.line_end();
         }

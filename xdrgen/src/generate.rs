@@ -41,12 +41,12 @@ pub struct Summary {
 /// The result of [`generate`]: the emitted files and the findings.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths below an output directory, and their contents. Empty if there is an error,
-    /// except that `keep_going` tolerates the errors of omitted definitions.
+    /// The files: their paths below an output directory, and their contents. Empty if there is an error. With
+    /// `keep_going`, errors of omitted definitions, bindings and `#include` lines do not count.
     pub files: Vec<(PathBuf, String)>,
     /// The numbers of documents and definitions.
     pub summary: Summary,
-    /// The findings in source order.
+    /// The findings in source order, except that findings about the names of modules come last.
     pub diagnostics: Vec<Diagnostic>,
     /// The number of further findings, which are counted but not stored.
     pub more: Count,
@@ -152,7 +152,7 @@ fn read(
 }
 
 /// Qualifies names by namespaces, applies additions, and supplies the external definitions that the documents
-/// use. Returns the settings for external definitions.
+/// use. Returns the settings of the resolution.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -230,8 +230,8 @@ fn analyzed(
         programs: hir.programs.len(),
         procedures: hir.procedures().count(),
     };
-    // If definitions are missing after an error, lowering is skipped: correct bindings would be reported as
-    // invalid.
+    // If definitions are missing after an error, lowering is skipped, since it would report correct bindings
+    // as invalid.
     let module =
         if is_complete { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
     let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());

@@ -37,8 +37,9 @@ pub struct Docs {
     pub section: Option<String>,
     /// The source text of a definition, or a declaration as XDR.
     pub declaration: String,
-    /// The position: of the name of a definition, version or procedure; of the first label of an arm; of the
-    /// declaration of a field or default arm; of the type of an argument. `Span::default()` if unknown.
+    /// The position of the name of a definition, version or procedure, or of the first label of an arm. For a
+    /// field or a default arm, the position of the declaration. For an argument or a result, the position of
+    /// the type. `Span::default()` if unknown.
     pub span: Span,
 }
 

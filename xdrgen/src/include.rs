@@ -127,7 +127,7 @@ fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| normal(path))
 }
 
-/// Returns true if a text may contain an `#include`. Most texts contain no `#include` and need not be parsed.
+/// Returns true if a text may contain an `#include "..."`. Most texts contain none and need not be parsed.
 fn may_include(text: &str) -> bool {
     text.match_indices("include").any(|(at, word)| {
         let is_directive =
@@ -137,7 +137,8 @@ fn may_include(text: &str) -> bool {
     })
 }
 
-/// Removes each `.` component from a path, and each `..` component together with the name before it.
+/// Removes each `.` component from a path. Also removes each `..` component that follows a name, together
+/// with that name. Other `..` components remain.
 fn normal(path: &Path) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {

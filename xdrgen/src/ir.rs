@@ -95,7 +95,8 @@ pub struct Derives {
 #[derive(Clone, Debug)]
 pub enum Body {
     Alias(Type),
-    /// A struct with one unnamed field: a typedef, argument or result that needs an attribute on a field.
+    /// A struct with one unnamed field: a typedef of a bounded array or of a list, or an argument or a result
+    /// that is a counted array or a list.
     Newtype(Field),
     Enum(Vec<Member>),
     Struct(Vec<Field>),
@@ -124,7 +125,8 @@ pub struct Field {
     pub ty: Type,
     /// The maximum number of elements of a counted array.
     pub max: Option<Bound>,
-    /// True if the field is an array and the element type contains the type that declares the field.
+    /// True if the field is a counted array whose element type contains the type that declares the field. The
+    /// array may be inside a typedef, optional data or a fixed-length array.
     pub recursive: bool,
     /// True for a list: a chain of optional data.
     pub list: bool,

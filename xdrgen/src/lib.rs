@@ -9,14 +9,16 @@
 //! [`extract()`] finds the XDR in a document. [`parse()`] builds a syntax tree (`ast`). `resolve` builds a
 //! protocol (`hir`) with resolved names and evaluated constants. `check` enforces the rules that need all
 //! definitions. `lower` builds a Rust IR (`ir`) with names, boxes, derives, lists and borrowed data.
-//! `emit` produces the text. Each stage is a function from a value to a value plus [`Diagnostic`]s with
-//! positions in the document. No stage reads or writes a file. [`mod@generate`] runs the stages in order.
+//! `emit` produces the text. Each stage is a function of values. All stages except `emit` also report
+//! [`Diagnostic`]s with positions in the document. No stage reads or writes a file. [`mod@generate`] runs the
+//! stages in order.
 //!
-//! A published RFC cannot be corrected. A document counts as published if it has a `Request for Comments:`
-//! line. A document with page footers also counts as published, unless its XDR is marked with `///` or its
-//! file name ends in `.x` or `.xdr`. In a published RFC, a misspelled name is read as the intended name, and
-//! an invalid definition is omitted, each with a warning. In any other document, both are errors. For a
-//! misspelled name, the help suggests the most similar name.
+//! A published RFC cannot be corrected. A document counts as published if a line begins with
+//! `Request for Comments:` and a number. A document with page footers also counts as published, unless its
+//! XDR is marked with `///` or its file name ends in `.x` or `.xdr`. In a published RFC, a misspelled name is
+//! read as the intended name if only one name can be meant. Most invalid definitions are omitted. Both cause
+//! warnings. In any other document, misspelled names and invalid definitions are errors. For a misspelled
+//! name, the help suggests the most similar name.
 //!
 //! ```
 //! use rpcrdma_xdrgen::{Options, Source, Sources, generate};

@@ -57,8 +57,8 @@ impl Archive {
         command
     }
 
-    /// Returns the available versions of a package, the newest first. The list is empty for an unknown
-    /// package.
+    /// Returns the available versions of a package, the newest first. The list is empty if the package is
+    /// unknown or `apt-cache` fails.
     pub(super) fn versions(&self, package: &str) -> Vec<Version> {
         let shown = output(self.command("apt-cache").args(["show", package])).unwrap_or_default();
         versions(&shown)

@@ -149,8 +149,8 @@ const COMPARISONS: [(&str, [&str; 2]); 2] = [
 
 fn compare(machine: &Machine, options: &Options) -> Result<(), String> {
     let Options { rounds, turn, further, .. } = options;
-    // A round has a turn for each combination of target (2), kind of call (7) and number of concurrent calls
-    // (2). The time is doubled, because written data is verified.
+    // A round has a turn for each target (2). Each combination of kind of call (7) and number of concurrent
+    // calls (2) has its own rounds. The time is doubled, because written data is verified.
     let turns = Duration::from_millis(u64::from(*turn)) * 2 * 7 * 2 * 2;
     for (title, targets) in COMPARISONS {
         let (further, targets) = (further.join(" "), targets.join(" "));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::archive::{Archive, unpack};
 use crate::tools::{at, command, output, pipe, remove};
 
-/// The modules that the guest loads by name. The build adds their dependencies and the dependencies of siw.
+/// The modules that the guest needs besides siw. The build adds their dependencies and those of siw.
 const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_net",

@@ -2,7 +2,8 @@
 //! privileges.
 //!
 //! The guest runs a Debian kernel under QEMU, with software iWARP built from the source of that kernel, and
-//! programs from Debian. The kernel version is the newest of its series in Debian's package archive.
+//! programs from Debian. When the kernel is downloaded, its version is the newest of the series in Debian's
+//! package archive.
 //!
 //! The built parts of the guest are cached in the directory that `RPCRDMA_LAB_CACHE` names, or else in
 //! `rpcrdma-lab` in the user's cache directory.
@@ -54,7 +55,7 @@ impl Series {
         }
     }
 
-    /// Returns the series in `RPCRDMA_LAB_KERNEL`, or 6.1 if the variable is not set.
+    /// Returns the series in `RPCRDMA_LAB_KERNEL`, or 6.1 if the variable is not set or not valid Unicode.
     ///
     /// # Errors
     /// Fails if the variable contains an unknown series.
@@ -70,7 +71,7 @@ impl Series {
 /// The subcommands of `cargo xtask lab`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
-    /// Check that all parts of the lab are built or can be built on this machine; exit status 3 if not
+    /// Check that the parts of the guest are built or can be built on this machine; exit status 3 if not
     Check {
         /// The kernel of the guest
         #[command(flatten)]
@@ -327,8 +328,8 @@ impl Lab {
         )
     }
 
-    /// Checks that the external inputs of all pending builds are available, so that a later build failure is
-    /// a defect in the lab.
+    /// Checks that the external inputs of the requested pending builds are available, so that a later build
+    /// failure is a defect in the lab.
     fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { rpcrdma_verbs_packages::missing() } else { Vec::new() };
         if !missing.is_empty() {

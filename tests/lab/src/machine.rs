@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::agent::{self, Ran};
 use crate::tools::{at, command, last_lines};
 
-/// The timeout for booting a guest. Without KVM, booting can take minutes on a busy machine.
+/// The timeout for each boot attempt. Without KVM, booting can take minutes on a busy machine.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(900);
 /// The maximum number of boot attempts if the kernel panics during boot.
 const MAX_BOOTS: u32 = 3;

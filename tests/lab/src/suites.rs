@@ -58,7 +58,8 @@ fn install(name: &str, version: &str, work: &Path, folder: &Path) -> Result<(), 
     output(cargo.arg("--target-dir").arg(work)).map(drop)
 }
 
-/// Cargo runs outside this workspace, so that the settings of the workspace do not apply.
+/// Returns a command that runs cargo in `folder`, outside this workspace, so that the workspace's settings do
+/// not apply.
 fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");

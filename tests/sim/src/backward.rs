@@ -25,7 +25,7 @@ pub struct Bidirectional {
     pub failures: [u64; 2],
     /// Cancelled calls.
     pub abandoned: [u64; 2],
-    /// Calls that failed because the call or its reply was too long.
+    /// Calls that failed because the call, its reply or its list of segments was too long.
     pub too_long: [u64; 2],
     /// Calls with the XID of an incomplete or cancelled call in the other direction.
     pub same_xid: u64,

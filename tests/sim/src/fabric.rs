@@ -74,12 +74,12 @@ impl Default for EndConfig {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// Breaks the connection at the event with this number, at a random octet of the outstanding data in each
-    /// direction.
+    /// direction. Data after that octet is lost.
     ///
-    /// Data before that octet still arrives, including the first part of an RDMA Write. Later data is lost.
-    /// One peer learns of the break at once. The other peer learns of the break later, and loses all Sends
-    /// and RDMA Reads and Writes that it submits until then. All other faults that end a connection have the
-    /// same effects.
+    /// One peer learns of the break at once and receives no more data. The other peer learns of the break
+    /// later, and loses all Sends and RDMA Reads and Writes that it submits until then. Until then, data
+    /// before the random octet may arrive at that peer, including the first part of an RDMA Write. All other
+    /// faults that end a connection have the same effects.
     pub cut_at: Option<u64>,
     /// The probability that a registration fails.
     pub register: u32,
@@ -91,10 +91,11 @@ pub struct Faults {
     pub send: u32,
 }
 
-/// Counts of the work that was outstanding when a connection broke.
+/// Counts of the work that was outstanding when a connection broke. Messages that are dropped because their
+/// receiver has learned of the break are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LostWork {
-    /// RDMA Writes that were placed partially.
+    /// RDMA Writes that the break truncated. Their first octets may have been placed.
     pub writes: u64,
     /// RDMA Reads that never completed because the request or the response was lost.
     pub reads: u64,

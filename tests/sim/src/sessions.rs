@@ -229,10 +229,10 @@ struct Run {
     silence: u32,
     left_to_make: u64,
     next_xid: u32,
-    /// The offset of the connection's clock, or the current time without a connection.
+    /// The time at which the connection was created, or the current time if there is no connection.
     began: Duration,
     waiting: BTreeMap<CallId, Waiting>,
-    /// XIDs of completed and cancelled calls, with the number of connections at that time.
+    /// XIDs of completed and cancelled calls, each with the number of connections made until then.
     finished_at: BTreeMap<u32, u64>,
     held: Vec<Held>,
     /// True if the server may restart with an empty cache after the end of a connection.
@@ -389,7 +389,7 @@ impl Run {
             self.tally.refused += 1;
             return self.session.handle_connect_failed(now, "refused".to_owned());
         }
-        // Each connection has different faults. The server's sizes, credits and IRD also differ.
+        // Each connection has a random server configuration and IRD (of both ends), and faults if `troubled`.
         let other = settings(self.rng.next_u64(), &mut self.rng);
         let faults = if self.troubled {
             let cut_at = self.rng.chance(2, 3).then(|| self.rng.below(200));

@@ -39,7 +39,7 @@ async fn next_except_sent(end: &mut IwarpConnection) -> Completion {
     }
 }
 
-/// The peer writes `size` octets, replies and disconnects before the local connection is polled.
+/// The peer writes `size` octets, replies and disconnects before the local connection is polled again.
 async fn reply_and_disconnect(exit: Exit, sends: bool, size: usize) {
     let what = format!("{exit:?}, sends: {sends}, {size} octets");
     let Established { mut raw, mut end, .. } = establish(IwarpOptions::default()).await;
@@ -54,7 +54,7 @@ async fn reply_and_disconnect(exit: Exit, sends: bool, size: usize) {
     raw.write_all(&send(2, b"reply")).await.unwrap();
     end_stream(raw, exit).await;
     if sends {
-        // The Send to the disconnected peer fails, perhaps before the connection has read any data.
+        // The Send to the disconnected peer may fail before the connection has read any data.
         end.submit(Action::Send {
             token: Token(1),
             message: vec![Bytes::from_static(b"?")],

@@ -1,4 +1,4 @@
-//! H01 to H11: input from a peer before the connection is established.
+//! H01 to H07, H09 and H11: input from a peer before the connection is established.
 
 use std::time::Duration;
 

@@ -131,8 +131,8 @@ async fn a_call_retransmitted_on_another_connection_is_replayed() {
     }
 }
 
-/// Returns a call with another verifier. The cache cannot distinguish this call from `message`, because the
-/// cache's checksum is public.
+/// Returns a call with another verifier and the same checksum. The cache therefore cannot distinguish this
+/// call from `message`. Anyone can compute the checksum, because it has no secret key.
 fn forged(message: &[u8]) -> Vec<u8> {
     let (_, verifier, _) = offsets(message);
     let len = u32::from_be_bytes(message[verifier - 4..verifier].try_into().unwrap()) as usize;

@@ -42,7 +42,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns a case with both items of the call in Read chunks and with an inline result.
+    /// Returns a case with each non-empty item of the call in a Read chunk, and with an inline result.
     fn new(name: impl Into<String>, args: [usize; 3], [note, item, other]: [u32; 3]) -> Self {
         let args = Args::new(XID, args, ResultLengths { note, item, other });
         let Message { stream, items } = call(XID, &args, 1);

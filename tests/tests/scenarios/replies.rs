@@ -208,8 +208,8 @@ fn dropped() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::NoReply)).to_vec()
 }
 
-/// The number of times that a case runs if its message leaves the call waiting. This number exceeds the
-/// number of Receives.
+/// The number of times that a case runs if its message leaves the call waiting. The number exceeds the number
+/// of the client's Receives, so a case fails if a Receive is not posted again.
 const CALLS: usize = 8;
 
 async fn run<P: Provider>(make_reply: MakeReply, expected: Expected) {
@@ -229,7 +229,7 @@ async fn exchange<C: Connection>(
     make_reply: MakeReply,
     expected: Expected,
 ) {
-    // The call requests more than the server returns, so that the call offers each kind of chunk.
+    // The call requests more than the server returns, so that it offers a Reply chunk and two Write chunks.
     let result = Args::new(5, [0; 3], ResultLengths { note: 12, item: ITEMS[0], other: ITEMS[1] }).result();
     let args = Args::new(1, [0; 3], ResultLengths { note: 3000, item: ITEMS[0], other: ITEMS[0] });
     let answering = async {

@@ -8,7 +8,7 @@ pub(crate) struct Shape {
     pub(crate) file: &'static str,
     /// Returns the text of a document. The length of the text is roughly proportional to the argument.
     pub(crate) text: fn(usize) -> String,
-    /// True if the document is valid. Otherwise each of its parts has a finding.
+    /// True if the document has no errors. Otherwise, each of its parts has an error.
     pub(crate) is_valid: bool,
 }
 

@@ -55,7 +55,8 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
 }
 
 /// Reports each cycle once: only cycles of typedefs if `of_aliases` is true, otherwise only other cycles. The
-/// finding is reported in the first-defined type of the cycle, at the field that refers to the next type.
+/// finding is reported in the first-defined type of the cycle: at the name of a typedef, otherwise at the
+/// field that refers to the next type.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut reported = HashSet::default();
     for (id, ty) in hir.typed() {

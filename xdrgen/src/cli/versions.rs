@@ -25,7 +25,8 @@ pub(super) struct Versions {
     /// Another document of NEW. May be repeated.
     #[arg(long = "new", value_name = "FILE")]
     more_new: Vec<PathBuf>,
-    /// Define a name for `#ifdef`. The name is also a constant if the documents use but do not define it.
+    /// Define a name for `#ifdef`. If documents use the name but do not define it, the name stands for VALUE,
+    /// which is 1 by default.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
     /// Map a type of both versions to an existing Rust type.

@@ -114,7 +114,7 @@ pub(crate) struct Inside {
     pub(crate) of_union: bool,
     /// `Type.field`
     pub(crate) item: String,
-    /// True if a binding already lists the item.
+    /// True if the item is already eligible: listed by a binding, or `zcopaque` in the document.
     pub(crate) already: bool,
 }
 

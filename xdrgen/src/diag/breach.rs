@@ -11,7 +11,7 @@ kinds! {
     Breach BreachKind {
     /// a message was removed
     X500 Error Removed { name: String } => text(format!("`{name}` was removed"))
-        .label("defined in the base; no type of the new protocol has its layout")
+        .label("defined in the base; no new type replaces it")
         .help("keep the definition: valid messages must stay valid");
     /// fields were added or removed
     X501 Error NewField { of: String, field: String, base: Span } => both(format!("`{of}` has a new field `{field}`"), *base);

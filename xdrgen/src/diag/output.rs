@@ -23,7 +23,7 @@ kinds! {
     /// invalid name, title or runtime directory of a crate
     X402 Error NoTitle => text("invalid title for a manifest")
         .help("a title is one line without `\"` or `\\`");
-    /// A name that cargo rejects.
+    /// An invalid package name.
     X402 Error NoPackage => text("invalid package name")
         .help("a package name begins with a letter and consists of letters, digits, `-` and `_`");
     /// The name of a package that the generated crate depends on.

@@ -102,7 +102,8 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
         group.iter().map(|place| within(place.range.start)..within(place.range.end)).collect();
     let mut snippet = Snippet::source(shown).line_start(line);
     if begin.is_none() && from > 0 {
-        // The excerpt does not begin at the start of its line, so the column is printed as well.
+        // The excerpt does not begin at the start of its line. The renderer would count columns from the
+        // start of the excerpt, so the position is given explicitly.
         let shown = group.iter().find(|place| place.kind == AnnotationKind::Primary).or(group.first());
         let at = source.line_column(narrow(shown.map_or(first, |place| place.range.start)));
         let origin = Origin::path(name).line(at.line as usize).char_column(at.column as usize);

@@ -151,7 +151,7 @@ fn escape(line: &str, out: &mut String) {
     out.truncate(begin + kept);
 }
 
-/// Returns true if a character has a meaning in Markdown regardless of its position.
+/// Returns true if a character is escaped wherever it occurs, since it can have a meaning in Markdown.
 fn is_mark(c: char) -> bool {
     matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|')
 }

@@ -38,7 +38,8 @@ struct ManifestFile<'a> {
     runtime: &'a str,
 }
 
-/// Maximum length in bytes of a wrapped line in a header or a `use`, unless a single word is longer.
+/// Maximum length in bytes of a wrapped line in a header or a `use`, unless a single word is longer. Does not
+/// count the `//! ` of a crate's front page, nor the indentation of a module.
 const WIDTH: usize = 100;
 
 fn rendered(template: &impl Template) -> String {
@@ -52,8 +53,8 @@ pub(crate) struct Files<'e> {
 }
 
 impl Files<'_> {
-    /// Returns one file of items, for inclusion or as a module. In the file, each namespace is a module, and
-    /// so is each document if there are several.
+    /// Returns one file of items, for inclusion or as a module. If there are several documents or any
+    /// namespaces, each document or namespace with definitions is a module in this file.
     pub(crate) fn module(&self) -> String {
         let mut code = self.file(&self.head.documents);
         if self.emitter.documents.is_empty() {

@@ -49,7 +49,7 @@ impl Emitter<'_> {
         if self.documents.is_empty() {
             return text.push(format!("This crate has {what}."));
         }
-        text.extend([format!("This crate has {what}, in a module for each document:"), String::new()]);
+        text.extend([format!("This crate has {what}, in these modules:"), String::new()]);
         let modules = self.documents.iter();
         text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`][]: `{name}`")));
     }

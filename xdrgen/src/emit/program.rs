@@ -14,7 +14,7 @@ use crate::ir::{Binding, Procedure, Program, ReplyBounds, Sum, Type, Version};
 use crate::namespace::last;
 use crate::sizes::messages as sizes;
 
-/// Maximum number of procedures for which the dispatcher passes `clippy::too_many_lines`.
+/// A dispatcher with more procedures than this may violate `clippy::too_many_lines`.
 const MANY: usize = 10;
 
 const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure status of the protocol is part of the result.";
