@@ -41,6 +41,12 @@ fn types(module: &Module) -> Vec<&str> {
 }
 
 #[test]
+fn a_macro_for_a_nonstandard_type_is_a_typedef() {
+    let module = module(&["#define big long long\nstruct s { big a; };\n"], &options());
+    assert_eq!(types(&module), ["s", "big"]);
+}
+
+#[test]
 fn integers_have_their_usual_names() {
     let text = "struct s { uint8_t a; int16_t b; u_int c; longlong_t d; u_quad_t e; bool_t f; unsigned g; u_long h; };";
     let module = module(&[text], &options());

@@ -5,6 +5,7 @@
 //! definitions of a document.
 
 use crate::ast::Definition;
+use crate::diag::has_errors;
 use crate::extract::{Extract, Form, Map};
 use crate::hash::HashMap;
 use crate::ir::Scalar;
@@ -84,7 +85,7 @@ pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
         diagnostics: Vec::new(),
     };
     let (specification, found) = parse_extract(&extract, &ParseOptions::default());
-    if found.is_empty() { specification.definitions } else { Vec::new() }
+    if has_errors(&found) { Vec::new() } else { specification.definitions }
 }
 
 #[cfg(test)]
