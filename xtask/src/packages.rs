@@ -178,7 +178,7 @@ pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     arguments.extend(published.iter().flat_map(|member| ["--package", member.name.as_str()]));
     let mut command = Command::new("rustup");
     command.args(["run", &toolchain, "cargo"]).args(&arguments).current_dir(root);
-    // The cargo that runs this program sets these variables for its own toolchain.
+    // rustup and cargo may have set these variables for the toolchain that runs this program.
     command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
     cargo::succeed(command, &arguments)
 }
@@ -202,7 +202,8 @@ fn metadata(root: &Path) -> Result<Metadata, String> {
 fn builds_verbs(step: &str) -> bool {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
-        not_run::record(step, format_args!("{VERBS}: missing packages: {}", missing.join(" ")));
+        let what = format!("{step}: {VERBS}");
+        not_run::record(&what, format_args!("missing packages: {}", missing.join(" ")));
     }
     missing.is_empty()
 }
