@@ -42,8 +42,8 @@ pub enum Dialect {
     /// The language of RFC 4506 and RFC 5531, with extensions of rpcgen and xdrpp.
     #[default]
     Rfc,
-    /// Like `Rfc`, with xdrzcc's keywords. `zcopaque` is DDP-eligible opaque data. An arm of an
-    /// `opaque_union` is opaque data that contains the encoded arm, because xdrzcc sends the arm's length
+    /// Like `Rfc`, with xdrzcc's keywords. Variable-length `zcopaque` is DDP-eligible opaque data. An arm of
+    /// an `opaque_union` is opaque data that contains the encoded arm, because xdrzcc sends the arm's length
     /// before the arm.
     Xdrzcc,
 }

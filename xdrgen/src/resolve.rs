@@ -35,7 +35,7 @@ pub(crate) use supply::{Known, supply};
 
 pub(crate) struct Resolved {
     pub(crate) hir: Hir,
-    /// True if the HIR can be emitted: the documents have no errors, or `--keep-going` is set and the invalid
+    /// True if the HIR can be emitted: resolution found no errors, or `--keep-going` is set and the invalid
     /// definitions and their dependents are omitted.
     pub(crate) is_complete: bool,
     pub(crate) found: Found,

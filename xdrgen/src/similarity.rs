@@ -63,7 +63,7 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     counts.last().copied().unwrap_or(*before)
 }
 
-/// Maximum length of a compared name in bytes.
+/// Maximum length in bytes of the second name of a comparison.
 const LONGEST_COMPARED: usize = 63;
 
 #[cfg(test)]

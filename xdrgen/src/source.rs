@@ -34,7 +34,7 @@ impl Span {
     }
 }
 
-/// Converts an offset or a count to 32 bits, saturating. Documents are shorter than 4 GiB.
+/// Converts an offset or a count to 32 bits, saturating. The command line rejects files of 4 GiB or more.
 pub(crate) fn narrow(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
@@ -229,8 +229,8 @@ impl Sources {
         &self.includes
     }
 
-    /// Moves included documents before the documents that include them. Returns all new ids, in the order
-    /// of the old ids.
+    /// Moves included documents before the documents that include them, except in a cycle. Returns all new
+    /// ids, in the order of the old ids.
     pub(crate) fn sort_included(&mut self) -> Vec<SourceId> {
         let mut included: HashMap<SourceId, Vec<SourceId>> = HashMap::default();
         for Include { span, file, .. } in self.includes.iter().rev() {

@@ -1,4 +1,5 @@
-//! Names that unparsable text may define. After a syntax error, these names are not reported as undefined.
+//! Names that unparsable text may define. After a syntax error, these names are not reported as undefined,
+//! except in a compilation with `keep_going`.
 
 use crate::diag::{self, Diagnostic};
 use crate::namespace::last;

@@ -1,5 +1,6 @@
 //! `rpcrdma-xdrgen compat`: compatible and incompatible extensions of a protocol according to section 9.1 of
-//! draft-ietf-nfsv4-rfc5666bis-04, and definitions that a later document extends.
+//! draft-ietf-nfsv4-rfc5666bis-04 or section 4.2 of RFC 8178. Also tests definitions that a later document
+//! extends.
 
 use rpcrdma_xdrgen::compat::{Compat, Kind, Rules, compat, compat_by};
 use rpcrdma_xdrgen::diag::{Diagnostic, has_errors};
@@ -169,8 +170,8 @@ fn equal_layouts_are_equal_in_any_spelling() {
 
 #[test]
 fn every_other_change_has_both_positions() {
-    // The changes of a case, and the expected breaches: codes, with positions in the new protocol and in the
-    // base.
+    // The changes of a case, and the beginning of each expected breach: its code, and positions in the new
+    // protocol and in the base.
     type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
     let cases: &[Case] = &[
         (&[("struct message", "struct note"), ("id;", "id; int more;")], &["X500 base.x:7:8"]),

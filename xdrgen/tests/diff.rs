@@ -259,7 +259,8 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
         shown.len() == 2 && shown.iter().zip(breaches).all(|(line, breach)| line.starts_with(breach)),
         "{shown:#?}"
     );
-    // This project's document contains the definitions of RFC 8166, and adds only constants.
+    // This project's document contains the definitions of RFC 8166, and adds constants and the struct
+    // `rpcrdma_private_data`.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/rpcrdma1.txt");
     let ours = ours.to_str().expect("a UTF-8 path");
     let compat = compiler(&corpus.join("rfc"), &["compat", "rfc8166.txt", ours]);

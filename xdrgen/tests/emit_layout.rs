@@ -75,7 +75,7 @@ fn own_documents() {
         let mut verbatim = Options { names: Names::Verbatim, ..Options::module("sample") };
         // `arbitrary` is omitted, because the formatter does not format expressions in attributes.
         verbatim.derives = ["serde", "a::B"].map(String::from).to_vec();
-        // Two documents are emitted to a directory: in a single file, xdrgen does not count the indentation
+        // Two documents are emitted to a directory. In a single file, xdrgen does not count the indentation
         // of a document's module toward the line length, but the formatter does.
         let files = if base.is_some() { Options::directory(true) } else { Options::module("sample") };
         let inside =
@@ -113,7 +113,7 @@ fn published_documents() {
     }
 }
 
-/// Returns a document with every kind of definition, in which most names have `letters` extra characters.
+/// Returns a document with every kind of definition. Most names end in `_` and `letters` further characters.
 fn with_names_of(letters: usize) -> String {
     let name = |what: &str| format!("{what}_{}", "abcdefghi_".repeat(9).get(..letters).unwrap_or_default());
     let (constant, bytes, list, kind) = (name("MOST"), name("bytes"), name("list"), name("kind"));

@@ -141,7 +141,7 @@ fn a_generated_crate_is_complete() {
         &files[1].1,
         &[
             "//! Where things are",
-            "//! This crate has 6 types, 1 constant and 2 programs, in a module for each document: \
+            "//! This crate has 6 types, 1 constant and 2 programs, in these modules: \
              //! //! - [`base_1`][]: `specs/base-1.x`",
             "//! let client = find::base_1::base_v1::Client(caller); //! let result = client.base_touch(&args).await?;",
             "//! # `MORE_V1`, version 1 of program 101",

@@ -22,7 +22,8 @@ fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
     found.iter().map(place).collect()
 }
 
-/// Asserts that the only finding has this code and position, and that the next definition still parses.
+/// Appends a definition to a text. Asserts that the only finding has this code and position, and that at
+/// least one definition parses.
 #[track_caller]
 fn one(text: &str, code: &'static str, line: u32, column: u32) -> Diagnostic {
     let text = format!("{text}\nconst LAST = 1;\n");

@@ -119,7 +119,7 @@ fn a_name_of_another_document_is_an_error() {
 const BASE: &str = "/* Colours. */\nenum colour { RED = 1, GREEN = 2 };\nstruct shade { int depth; };\n\
                     union paint switch (colour c) {\n case RED: shade red;\n default: void;\n};\n";
 
-/// The types of [`BASE`], defined by typedefs.
+/// Like [`BASE`], but typedefs define the enum and the union.
 const TYPEDEFS: &str = "typedef enum { RED = 1, GREEN = 2 } colour;\nstruct shade { int depth; };\n\
                         typedef union switch (colour c) {\n case RED: shade red;\n default: void;\n} paint;\n";
 

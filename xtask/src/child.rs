@@ -152,7 +152,7 @@ pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
     run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
 }
 
-/// Prints a line. Ignores write errors, such as a closed standard output.
+/// Prints a line. Ignores write errors, since the reader of standard output may have exited.
 pub(crate) fn print(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

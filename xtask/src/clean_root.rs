@@ -20,7 +20,7 @@ const XTASK: &str = "/rpcrdma-xtask";
 /// The directories of the linker.
 const SEARCH_PATH: [&str; 2] = ["/usr/bin", "/bin"];
 
-/// The linker's programs. rustc links with `cc`, which runs the other programs.
+/// The linker's programs. rustc links with `cc`, which runs `ld`.
 const PROGRAMS: [&str; 2] = ["cc", "ld"];
 
 /// The files of the C runtime that rustc may link. Some exist only with old versions of glibc.

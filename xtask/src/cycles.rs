@@ -2,8 +2,8 @@
 //!
 //! File A imports file B if code in A names an item that B defines. The name is in a private `use`, or in a
 //! path from `crate`, `super`, `self`, a child module or an imported name. A `pub use` is a re-export, not an
-//! import: a file that names a re-exported item imports the file that defines the item. A file and the
-//! modules below it form a unit, so uses of a parent's items do not count.
+//! import: a file that names a re-exported item imports the file that defines the item. Uses of the items of
+//! any ancestor module do not count, because a module belongs to its ancestors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! cargo-deny (`deny.toml`): checks licenses, duplicate crates, sources and known vulnerabilities of all
+//! cargo-deny (`deny.toml`): checks the licenses, duplicate versions, sources and security advisories of all
 //! dependencies.
 
 use std::path::Path;
@@ -19,5 +19,5 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         not_run::record("deny: advisories", "the advisory database cannot be fetched");
         return Ok(());
     }
-    deny(&["check", "--disable-fetch", "advisories"], "a dependency has a known vulnerability")
+    deny(&["check", "--disable-fetch", "advisories"], "a security advisory applies to a dependency")
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask dist` and `cargo xtask release`: both run the package `rpcrdma-dist`, which has the
-//! dependencies of these tasks.
+//! `cargo xtask dist` and `cargo xtask release`: both run the package `rpcrdma-dist`, so that xtask builds
+//! without the dependencies of these tasks.
 
 use std::env;
 use std::path::Path;

@@ -27,7 +27,7 @@ impl<'a> Filters<'a> {
 /// Runs a `cargo test` command with these filters.
 ///
 /// # Errors
-/// Fails if a test fails, if a filter matches no test, or if no test runs.
+/// Fails if the command fails, if a filter matches no test, or if no test runs.
 pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), String> {
     if !filters.skip.is_empty() {
         let unmatched = Filters { only: &[], ..*filters }.unmatched(&list(&command)?);

@@ -137,7 +137,7 @@ impl<'a> Gate<'a> {
         Ok((outcome, took))
     }
 
-    /// Runs the first long job of [`jobs::next`] that can run here, if any. Records the outcome in the
+    /// Runs the next long job that can run here, if any (see [`jobs::next`]). Records the outcome in the
     /// ledger, unless the gate's deadline ends the job.
     fn job(&mut self) -> Result<(), String> {
         let ledger = Ledger::read(self.root)?;

@@ -204,9 +204,8 @@ fn package_of(directory: &str) -> &str {
     directory.split_once("/src/").map_or(directory, |(package, _)| package)
 }
 
-/// Returns the build script of a package with generated Rust. After most edits to a generated file, the
-/// package does not compile, so no test can report the edit. The script prints the command that restores the
-/// file.
+/// Returns the build script of a package with generated Rust. If an edit to a generated file breaks the
+/// package, no test can run and report the edit. The script prints the command that restores the file.
 fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
     let sums: String = files
         .iter()

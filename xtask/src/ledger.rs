@@ -19,8 +19,8 @@ const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 pub(crate) struct Entry {
     /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
-    /// The abbreviated commit, with `+` if there were uncommitted changes outside the files that jobs write.
-    /// `unknown` outside a repository.
+    /// The abbreviated commit, with `+` if there were uncommitted changes outside `docs/ledger.tsv`,
+    /// `docs/interop.md` and `docs/benchmarks.md`. `unknown` outside a repository.
     pub(crate) revision: String,
     pub(crate) job: String,
     pub(crate) passed: bool,

@@ -95,7 +95,7 @@ enum Outcome {
 #[derive(Debug)]
 enum Run {
     Succeeded,
-    /// The names of the tests that failed. Empty if the tests hung or crashed.
+    /// The names of the tests that failed. Empty if the tests hung, or crashed before a test failed.
     Failed(Vec<String>),
     DoesNotCompile,
 }
@@ -299,7 +299,7 @@ struct Scratch {
 
 impl Scratch {
     /// Creates or updates the copy of the workspace. Unchanged files keep their modification times, so that
-    /// cargo compiles only changed files.
+    /// cargo rebuilds only crates with changed files and their dependents.
     fn new(root: &Path) -> Result<Self, String> {
         let folder = target(root).join("mutants");
         let scratch =

@@ -1,9 +1,9 @@
 //! Runs Clippy, rustdoc and tests with all optional features at once: OpenTelemetry, RDMA devices and
 //! Kerberos. These features are off by default.
 //!
-//! The commands select the entire workspace. If they selected packages, cargo would compile the dependencies
-//! again, with fewer features. However, if one package enables a feature of a dependency, these checks do not
-//! notice that another package's manifest lacks the feature.
+//! The commands select the entire workspace. If they selected single packages, cargo would compile the
+//! dependencies again, with fewer features. However, if one package enables a feature of a dependency, these
+//! checks do not notice that another package's manifest lacks the feature.
 
 use std::path::Path;
 

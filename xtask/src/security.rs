@@ -66,7 +66,7 @@ fn statements(text: &str) -> Vec<(usize, String)> {
     let mut before = "";
     for (number, line) in (1..).zip(text.lines()) {
         if line.starts_with("|--") {
-            // The previous line is the heading of the table, not a statement.
+            // The previous line is the header row of the table, not a statement.
             statements.pop();
         } else if line.starts_with("| ") || line.starts_with("- ") {
             statements.push((number, line.to_owned()));

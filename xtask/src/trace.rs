@@ -67,8 +67,7 @@ fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
 /// Checks that rules, tests and the table agree, and that no MUST or MUST NOT is missing.
 ///
 /// # Errors
-/// Fails if a rule is invalid, tests contradict the rules, a MUST or MUST NOT is missing, or the table is
-/// out of date.
+/// Fails if [`read`] fails, a MUST or MUST NOT is missing, or the table is out of date.
 pub fn check(root: &Path) -> Result<(), String> {
     let trace = read(root)?;
     nothing_is_missing(&trace)?;
@@ -79,7 +78,8 @@ pub fn check(root: &Path) -> Result<(), String> {
 /// Reads the rules and the tests of the workspace at `root`.
 ///
 /// # Errors
-/// Reports unreadable files, invalid rules, invalid Rust, and contradictions between tests and rules.
+/// Reports unreadable files, invalid rules, invalid Rust, and invalid references to rules. Also reports
+/// contradictions between tests and rules.
 pub fn read(root: &Path) -> Result<Trace, String> {
     join(entries(&root.join(RULES), root)?, claims(root)?)
 }

@@ -4,7 +4,7 @@
 //! edit:
 //! regenerate with `cargo xtask generate`.
 //!
-//! This crate has 18 types and 7 constants, in a module for each document:
+//! This crate has 18 types and 7 constants, in these modules:
 //!
 //! - [`rpcrdma1`][]: `specs/rpcrdma1.txt`
 //! - [`rpcrdma1_keepalive`][]: `specs/rpcrdma1-keepalive.txt`

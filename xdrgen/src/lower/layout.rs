@@ -49,8 +49,8 @@ fn shared(module: &Module) -> HashSet<TypeId> {
     shared
 }
 
-/// Boxes recursive values. In a valid protocol, every cycle contains optional data, a union's arm or an
-/// array. Optional data and payloads get a box; an array needs no box.
+/// Boxes recursive values. In a valid protocol, every cycle contains optional data, a union's arm or a
+/// counted array. Optional data and payloads get a box; a counted array needs no box.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
@@ -221,8 +221,8 @@ impl Memory {
     }
 }
 
-/// The types that each type stores directly, including optional types. The graph has no cycles, since every
-/// recursion contains a box or an array.
+/// The types that each type stores directly, including the types of optional data. The graph has no cycles,
+/// since every recursion contains a box or a counted array.
 pub(crate) struct Held(Graph);
 
 impl Held {

@@ -10,7 +10,7 @@ use crate::extract::{Extract, Map};
 use crate::keywords::begins_definition;
 use crate::source::narrow;
 
-/// Maximum number of lines of one addition.
+/// Maximum number of lines of the comment that contains an addition.
 const MAX_LINES: usize = 1000;
 
 const PHRASE: &str = "to be added to";

@@ -372,8 +372,8 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// Parses a further declaration of the same arm, if any. RFC 1094 and RFC 5666 have arms with several
-/// declarations.
+/// Parses a further declaration of the same arm in a published document, if any. RFC 1094 and RFC 5666 have
+/// arms with several declarations.
 fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {
         return None;

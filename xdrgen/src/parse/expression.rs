@@ -2,7 +2,7 @@
 
 use super::token::number;
 
-/// Maximum nesting of parentheses and signs.
+/// Maximum nesting depth of operands. An operand outside parentheses and signs has depth 1.
 const MAX_DEPTH: usize = 64;
 
 /// Looks up the names in an expression.
@@ -14,8 +14,9 @@ pub(crate) trait Names {
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 
-/// Evaluates an expression. Returns `None` if the expression is malformed, nests too deeply, overflows,
-/// divides by zero, shifts by a number outside 0 to 63, or uses a name without a value.
+/// Evaluates an expression. Returns `None` if the expression is malformed or nests too deeply. Overflow,
+/// division by zero, a shift outside 0 to 63 and a name without a value also yield `None`, except in operands
+/// that C skips.
 pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
     let mut reader = Reader { rest: text, names, depth: 0 };
     let value = reader.binary(0)?;
@@ -67,7 +68,7 @@ impl<'a, N: Names> Reader<'a, N> {
     }
 
     /// Evaluates values and operators whose precedence is above `level`. Returns `None` if the expression is
-    /// malformed.
+    /// malformed or nests too deeply.
     fn binary(&mut self, level: u8) -> Option<Value> {
         let mut left = self.unary()?;
         while let Some(rest) = self.next() {

@@ -1,6 +1,9 @@
-//! Expands macros of four kinds: macros with parameters, macros whose body is neither a value nor a type
-//! (`#define HDR int h;`), macros that replace keywords (`#define long hyper`), and macros that stand for
-//! types and change within a text.
+//! Expands macros of four kinds:
+//!
+//! - macros with parameters
+//! - macros whose body is neither a value nor a type (`#define HDR int h;`)
+//! - macros that replace keywords (`#define long hyper`)
+//! - macros that stand for types and change within a text
 //!
 //! A use is replaced by the tokens of the macro's body. These tokens have the position of the use, so that
 //! findings point to the use. The expansions in a document process at most [`MAX_WORK`] tokens, and macros

@@ -32,7 +32,7 @@ pub(crate) struct Context<'a> {
     /// several declarations in one arm.
     pub(crate) published: bool,
     pub(crate) dialect: Dialect,
-    /// Findings that do not abort parsing of the definition.
+    /// The findings of the parser. In a complete parse, they include the errors of skipped definitions.
     pub(crate) found: RefCell<Found>,
 }
 

@@ -276,7 +276,8 @@ impl<'a> Scope<'a> {
         self.trust.get(&place.source) == Some(&Trust::Own)
     }
 
-    /// Reports a definition that occurs twice in a document, since the second is probably an unedited copy.
+    /// Reports a definition that occurs twice in a document that can be corrected, since the second is
+    /// probably an unedited copy.
     fn report_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
         let in_one = first.span.source == again.span.source && self.is_own(again.span);
         if in_one && !is_own_name(again) {
@@ -285,8 +286,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Reports a type with the name of a constant or an enum member. Programs may have such names, since
-    /// they define no type in C.
+    /// Reports a type with the name of a constant or an enum member, in a document that can be corrected.
+    /// Programs may have such names, since they define no type in C.
     fn report_value(&self, name: &Identifier, definition: &Definition, found: &mut Found) {
         let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
         match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {

@@ -1,5 +1,5 @@
 //! The layouts of types, computed from the IR. The derive macro `Xdr` computes the same layouts for emitted
-//! types.
+//! types, except that it also knows the layouts of existing Rust types.
 
 use rpcrdma_layout::{Items, Lengths, Size};
 

@@ -1,11 +1,11 @@
-//! Properties of a borrowing type, compared with its owning counterpart.
+//! Tests of a borrowed type against its owned counterpart.
 
 use allocation_counter::measure;
 use rpcrdma_runtime::xdr::{self, Error, Layout, Size, Writer, Xdr};
 
 use crate::sample::{Dice, Sample};
 
-/// Tests values of `T` through the borrowing counterpart. `of_twin` contains the minimum and the maximum
+/// Tests values of `T` through the borrowed counterpart. `of_twin` contains the minimum and the maximum
 /// length of the counterpart. `read` decodes a value, compares the value with a copy, and encodes the value.
 pub fn check<T: Sample + Xdr>(of_twin: [Size; 2], read: fn(&[u8], &mut Writer) -> Result<(), Error>) {
     assert_eq!(of_twin, [Size::Bounded(<T as Layout>::LENGTHS.min), <T as Layout>::LENGTHS.max]);

@@ -157,7 +157,7 @@ fn completions(unpacked: &Unpacked<'_>, shell: Shell, parse: &[&str]) -> Result<
     Ok(())
 }
 
-/// Runs `systemd-analyze verify` in a root with the installed unit.
+/// Runs `systemd-analyze verify` on the unit, which is installed in a separate root.
 fn unit(unpacked: &Unpacked<'_>) -> Result<()> {
     need("systemd-analyze", "systemd")?;
     let units = Path::new("/lib/systemd/system");

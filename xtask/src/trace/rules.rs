@@ -188,7 +188,8 @@ const GROUPS: &str = "groups.toml";
 /// Reads every rule below `directory`, sorted by id.
 ///
 /// # Errors
-/// Reports unreadable files, duplicate and missing ids, ids outside groups, and contradictory fields.
+/// Reports unreadable files, invalid TOML, invalid groups, and invalid or contradictory fields. Also reports
+/// invalid, duplicate and missing ids, and ids outside groups.
 pub fn entries(directory: &Path, root: &Path) -> Result<Vec<Entry>, String> {
     let mut found = Vec::new();
     let mut by_id: BTreeMap<String, Entry> = BTreeMap::new();

@@ -22,8 +22,8 @@ fn nested(levels: usize, before: &[u32], innermost: &[u32], behind: &[u32]) -> V
     [words(before).repeat(levels), words(innermost), words(behind).repeat(levels)].concat()
 }
 
-/// Asserts that nested values are accepted up to a limit on the depth and rejected beyond it. In a cycle of
-/// two types, only one type counts toward the depth.
+/// Asserts that nested values are accepted up to a limit on the depth and rejected beyond it. Each level
+/// adds a box or a counted array, which counts toward the depth.
 fn is_limited<T: Xdr>(before: &[u32], innermost: &[u32], behind: &[u32]) {
     let limit = DecodeLimits::default().max_depth;
     let accepted = (0..1000).take_while(|levels| {
