@@ -1,6 +1,5 @@
 //! `rpcrdma-xdrgen compat`: compatible and incompatible extensions of a protocol according to section 9.1 of
-//! draft-ietf-nfsv4-rfc5666bis-04 or section 4.2 of RFC 8178. Also tests definitions that a later document
-//! extends.
+//! draft-ietf-nfsv4-rfc5666bis-04 or section 4.2 of RFC 8178, and definitions that a later document extends.
 
 use rpcrdma_xdrgen::compat::{Compat, Kind, Rules, compat, compat_by};
 use rpcrdma_xdrgen::diag::{Diagnostic, has_errors};
@@ -107,6 +106,10 @@ fn a_flag_may_change_its_name() {
     assert_eq!(additions("enum bits { FAST = 1 };\n", "enum bits { QUICK = 1 };\n"), []);
     let renamed = additions("const A_FLAG_FAST = 1;\n", "const A_FLAG_QUICK = 1;\n");
     assert_eq!(renamed, [(Kind::Flag, String::new())]);
+    // A bit stays in use while one of its names remains.
+    let base = "const A_FLAG_FAST = 1;\nconst A_FLAG_QUICK = 1;\n";
+    let new = "const A_FLAG_QUICK = 1;\nconst A_FLAG_SAFE = 1;\n";
+    assert_eq!(breaches(base, new), ["X512 new.x:2:7 base.x:2:7"]);
     // One of two names of a bit may be removed.
     let removed = by_rfc_8178("enum bits { FAST = 1, QUICK = 1 };\n", "enum bits { QUICK = 1 };\n");
     assert_eq!(removed, (vec![], vec![]));

@@ -355,8 +355,8 @@ impl<'m> Judge<'m> {
     /// Judges a named number: a constant, or a member of an enum that no message contains. `ids` are the
     /// enum's types in the base and in the new protocol. The number must not change. The name may change or
     /// be removed, but under RFC 8178 a flag may be removed only if another flag has its bit. A new flag must
-    /// not share a bit with a one-bit flag of the base in the same word (see `flag_word`), unless the new
-    /// protocol has no flag with that flag's name.
+    /// not share a bit with a one-bit flag of the base in the same word (see `flag_word`). This does not
+    /// apply to a base flag whose name was removed.
     fn name(&mut self, ids: Option<(TypeId, TypeId)>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = ids.map_or("", |_| path.names[0]);
         let of = ids.map(|(old, _)| old);
@@ -372,8 +372,8 @@ impl<'m> Judge<'m> {
             [_, Some(new)] => {
                 let word = flag_word(new.0, owner);
                 let own = flag_bits(&new, owner);
-                let flags = own.iter().filter_map(|bit| taken.flags.get(&(word?, *bit)));
-                if let Some(first) = flags.into_iter().find(|first| kept.names.contains(first.0)) {
+                let mut flags = own.iter().filter_map(|bit| taken.flags.get(&(word?, *bit))).flatten();
+                if let Some(first) = flags.find(|first| kept.names.contains(first.0)) {
                     let (name, other) = (new.0.to_owned(), first.0.to_owned());
                     let taken = BreachKind::Flag { name, other, base: first.2 };
                     return self.breach(new.2, taken);
@@ -381,10 +381,11 @@ impl<'m> Judge<'m> {
                 let kind = if word.is_some() && !own.is_empty() { Kind::Flag } else { Kind::Constant };
                 self.add(kind, owner, format!("{} = {}", new.0, new.1), new.2);
             }
-            [Some(old), None] if self.rules == Rules::Rfc8178 => {
-                if flag(&old, owner).is_some_and(|flag| !kept.flags.contains_key(&flag)) {
-                    self.breach(old.2, BreachKind::FlagRemoved { name: old.0.to_owned() });
-                }
+            [Some(old), None]
+                if self.rules == Rules::Rfc8178
+                    && flag(&old, owner).is_some_and(|flag| !kept.flags.contains_key(&flag)) =>
+            {
+                self.breach(old.2, BreachKind::FlagRemoved { name: old.0.to_owned() });
             }
             _ => {}
         }
@@ -399,7 +400,7 @@ type Name<'m> = (&'m str, i128, Span);
 struct Numbers<'m> {
     names: HashSet<&'m str>,
     /// The one-bit flags, by word and bit.
-    flags: HashMap<(&'m str, u64), Name<'m>>,
+    flags: HashMap<(&'m str, u64), Vec<Name<'m>>>,
 }
 
 impl<'m> Numbers<'m> {
@@ -412,7 +413,7 @@ impl<'m> Numbers<'m> {
         for name in names {
             numbers.names.insert(name.0);
             if let Some(flag) = flag(&name, owner) {
-                numbers.flags.entry(flag).or_insert(name);
+                numbers.flags.entry(flag).or_default().push(name);
             }
         }
         numbers

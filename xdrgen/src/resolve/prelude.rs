@@ -72,7 +72,7 @@ fn name_of(definition: &'static str) -> Option<&'static str> {
 }
 
 /// Parses definitions that are not in a document, and assigns them a position. Returns no definitions if
-/// the text is invalid.
+/// the text is invalid. Drops warnings.
 pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
     let mut map = Map::new(place.source);
     map.push(0, place.start as usize, 0);
