@@ -96,6 +96,25 @@ fn a_read_is_not_the_last_call_on_a_connection() {
 }
 
 #[test]
+fn a_read_is_not_the_last_call_after_an_error() {
+    let (files, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(files.path().join("large"), vec![7; 32 << 20]).unwrap();
+    let capture = work.path().join("server.pcap");
+    let (daemon, url) = Daemon::start(files.path(), &capture);
+    let mut cat = Command::new(env!("CARGO_BIN_EXE_nfs3"))
+        .args(["cat", &format!("{}/large", url.trim_end_matches('/'))])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(cat.stdout.take());
+    assert!(!cat.wait().unwrap().success());
+    drop(daemon);
+    let shown = calls_of(&capture);
+    let last = shown.lines().rfind(|line| line.contains(" xid ")).unwrap();
+    assert!(shown.contains("NFSv3 READ") && !last.contains("NFSv3 READ"), "{shown}");
+}
+
+#[test]
 fn a_capture_that_cannot_be_written_keeps_programs_from_starting() {
     let files = tempfile::tempdir().unwrap();
     let refused = Command::new(env!("CARGO_BIN_EXE_nfs3d"))

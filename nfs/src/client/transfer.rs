@@ -119,13 +119,17 @@ impl Remote {
         Ok(sum.into())
     }
 
-    /// Calls NULL, so that a READ is not the last call before an RDMA connection closes. Linux 6.12 releases
-    /// the resources of RDMA Writes on another thread after the reply, and crashes if the connection no
-    /// longer exists (`svc_rdma_write_info_free_async`). The transfer has ended by then, so the result is
-    /// ignored and the timeout is short.
-    async fn call_once_more(&self) {
+    /// Waits for the outstanding READs and calls NULL, so that a READ is not the last call before an RDMA
+    /// connection closes. Linux 6.12 releases the resources of RDMA Writes on another thread after the reply,
+    /// and crashes if the connection no longer exists (`svc_rdma_write_info_free_async`). The transfer has
+    /// ended by then, so the results are ignored and the timeout is short.
+    async fn end_with_null(&self, mut window: Window<(Bytes, bool)>) {
         if matches!(self.connection, ServerConnection::Rdma(_)) {
-            let _ = timeout(WORKAROUND_TIMEOUT, self.nfs.null()).await;
+            let calls = async {
+                while window.next().await.is_some() {}
+                self.nfs.null().await
+            };
+            let _ = timeout(WORKAROUND_TIMEOUT, calls).await;
         }
     }
 
@@ -148,13 +152,19 @@ impl Remote {
     /// As [`Remote::read_file`].
     pub async fn read_from(&self, file: &RemoteFile, offset: u64, take: Take<'_>) -> Result<(), ClientError> {
         self.must_be_regular(file)?;
-        let outcome = self.read_in_order(file, offset, take).await;
-        self.call_once_more().await;
+        let mut window = Window::new();
+        let outcome = self.read_in_order(file, offset, take, &mut window).await;
+        self.end_with_null(window).await;
         outcome
     }
 
-    async fn read_in_order(&self, file: &RemoteFile, offset: u64, take: Take<'_>) -> Result<(), ClientError> {
-        let mut window = Window::new();
+    async fn read_in_order(
+        &self,
+        file: &RemoteFile,
+        offset: u64,
+        take: Take<'_>,
+        window: &mut Window<(Bytes, bool)>,
+    ) -> Result<(), ClientError> {
         let mut next_offset = offset;
         // Clients that each have memory for one READ. The least recently used client comes first.
         let mut readers = VecDeque::with_capacity(WINDOW);
