@@ -24,7 +24,6 @@ use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{Exports, MountHandler, must_not_run_twice};
 use rpcrdma_nfs::output::{self, Closed, LevelFilter, one_line};
 use rpcrdma_nfs::provider::Provider;
-use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, IwarpListener, PeerFilter, Server};
 use rpcrdma_runtime::{ServerOptions, Services, TcpOptions};
@@ -463,14 +462,8 @@ fn warn_of_access(directories: &[Directory], is_open: bool) {
     if directories.iter().any(|directory| !directory.impersonates_callers) {
         warn("nfs3d is not root: every caller has the rights of the server's user");
     }
-    let is_unverified = |directory: &&Directory| {
-        let options = &directory.options;
-        directory.impersonates_callers && !options.all_squash && options.sec.contains(&Security::Sys)
-    };
-    let mut unverified = directories.iter().filter(is_unverified).peekable();
-    if unverified.peek().is_some() {
-        let root_is_admitted = unverified.any(|directory| directory.options.no_root_squash);
-        let whom = if root_is_admitted { "any user" } else { "any user except root" };
+    let exports = directories.iter().filter(|directory| directory.impersonates_callers);
+    if let Some(whom) = exports::claimable_users(exports.map(|directory| &directory.options)) {
         let what = "AUTH_SYS is not verified: callers can claim to be";
         warn(format_args!("{what} {whom}; restrict this with --all-squash or --secure"));
     }

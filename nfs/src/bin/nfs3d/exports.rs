@@ -11,6 +11,7 @@ use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{ExportPolicy, NfsHandler, Squash};
 use rpcrdma_nfs::output;
+use rpcrdma_nfs::security::Security;
 use rustix::thread::CapabilitySet;
 
 pub(crate) struct Directory {
@@ -118,6 +119,16 @@ fn admitted(options: &ExportOptions, this_machine: &[IpNet]) -> Vec<IpNet> {
     if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() }
 }
 
+/// Returns the users that an unverified caller of some export can claim to be, if any.
+pub(crate) fn claimable_users<'a>(exports: impl Iterator<Item = &'a ExportOptions>) -> Option<&'static str> {
+    let is_unverified =
+        |options: &&ExportOptions| !options.all_squash && options.sec.contains(&Security::Sys);
+    let mut unverified = exports.filter(is_unverified).peekable();
+    unverified.peek()?;
+    let admits_root = unverified.any(|options| options.no_root_squash);
+    Some(if admits_root { "any user" } else { "any user except root" })
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -137,5 +148,18 @@ mod tests {
         assert_eq!(admitted(&["nfs3d", "dir"]), this_machine);
         let other: IpNet = "192.0.2.0/24".parse().unwrap();
         assert_eq!(admitted(&["nfs3d", "dir", "--allow", "192.0.2.0/24"]), [other]);
+    }
+    #[test]
+    fn only_unverified_callers_can_claim_to_be_a_user() {
+        let export =
+            |line: &[&str]| Line::try_parse_from([&["nfs3d", "dir"], line].concat()).unwrap().options;
+        let (verified, trusted) = (["--sec", "krb5", "--no-root-squash"], ["--no-root-squash"]);
+        let users = |lines: &[&[&str]]| {
+            let exports: Vec<_> = lines.iter().map(|line| export(line)).collect();
+            claimable_users(exports.iter())
+        };
+        assert_eq!(users(&[&verified, &["--all-squash"]]), None);
+        assert_eq!(users(&[&verified, &[]]), Some("any user except root"));
+        assert_eq!(users(&[&[], &trusted]), Some("any user"));
     }
 }
