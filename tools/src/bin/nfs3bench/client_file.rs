@@ -46,13 +46,13 @@ impl ClientFile {
         let remote = Remote::mount_over(connection, url, &options).await?;
         let dir = remote.find(&url.path).await?;
         let name = Bytes::from_static(name.as_bytes());
-        let handle = remote.create(&dir, name.clone(), 0o600).await?.handle;
         let nfs = remote.nfs().clone();
-        let max_transfer = match nfs.fsinfo(&Fsinfo3Args { fsroot: handle }).await? {
-            Fsinfo3Res::Nfs3Ok(info) => info.rtmax.min(info.wtmax),
+        let max_transfer = match nfs.fsinfo(&Fsinfo3Args { fsroot: dir.handle }).await? {
+            Fsinfo3Res::Nfs3Ok(info) => usize::try_from(info.rtmax.min(info.wtmax))?,
             Fsinfo3Res::Default(status, _) => bail!("FSINFO: {status:?}"),
         };
-        let file = File { nfs, handle, max_transfer: usize::try_from(max_transfer)? };
+        let handle = remote.create(&dir, name.clone(), 0o600).await?.handle;
+        let file = File { nfs, handle, max_transfer };
         Ok(ClientFile { remote, dir, name, file })
     }
 

@@ -28,8 +28,12 @@ impl Mounted {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let direct = i32::try_from(OFlags::DIRECT.bits())?;
-        let file = options.custom_flags(direct).open(&path).context("cannot open the file for direct I/O")?;
-        Ok(Mounted { file, path, mount })
+        let opened = options.custom_flags(direct).open(&path);
+        if opened.is_err() {
+            // A file system without direct I/O creates the file before the open fails.
+            let _ = fs::remove_file(&path);
+        }
+        Ok(Mounted { file: opened.context("cannot open the file for direct I/O")?, path, mount })
     }
 
     pub(crate) fn fill(&self, image: &[u8]) -> anyhow::Result<()> {
