@@ -214,8 +214,8 @@ impl GssSession {
     pub fn ended(&self, xid: u32, sequence: u32, reply: &Received) -> Result<(), GssFailure> {
         let mut reader = Reader::new(reply);
         self.verify_reply(&mut reader, xid, sequence)?;
-        if reader.remaining() == 0 {
-            return Ok(());
+        if reader.remaining() == 0 || self.service == GssService::None {
+            return reader.finish().map_err(GssFailure::Decode);
         }
         // Some servers protect this reply, although it has no results.
         self.unprotect(sequence, reader).map(drop)
