@@ -565,7 +565,7 @@ async fn devices_are_listed() {
     let devices = rpcrdma_verbs::devices().expect("devices");
     let own = name(at).await;
     let device = devices.iter().find(|device| device.name == own).expect("a listed device");
-    assert!(device.ports.iter().any(|port| port.active && port.message > 0), "{device:?}");
+    assert!(device.ports.iter().any(|port| port.active && port.max_message > 0), "{device:?}");
     assert!(device.ird > 0 && device.max_work_requests > 0 && device.max_region > 1 << 20, "{device:?}");
     assert!(rpcrdma_verbs::serves(at));
     let documentation = "192.0.2.1:1".parse().expect("an address");
