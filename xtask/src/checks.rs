@@ -46,7 +46,7 @@ fn docs(root: &Path) -> Result<(), String> {
     evidence::check(root)?;
     let steps: Vec<&str> = CHECKS.iter().chain(STEPS).map(|step| step.name).collect();
     security::check(root, &steps)?;
-    let Some(program) = tools::TYPOS.program(root, "typos") else { return Ok(()) };
+    let Some(program) = tools::TYPOS.program(root, "docs: spelling") else { return Ok(()) };
     let failure = "spelling error: correct the word, or add it to typos.toml";
     tools::succeed(Command::new(program).current_dir(root), failure)
 }
@@ -97,11 +97,7 @@ fn layers(root: &Path) -> Result<(), String> {
         found.append(&mut cycles::find(root, &source)?);
     }
     let modules = files::below(root)?.into_iter().filter(|file| file.ends_with("mod.rs"));
-    found.extend(
-        modules.map(|file| {
-            format!("{}: move the module to a file with its name and `.rs`", relative(root, &file))
-        }),
-    );
+    found.extend(modules.map(|file| format!("{}: name the file after its module", relative(root, &file))));
     let gates = feature_gates(&source)?;
     if gates > MAX_FEATURE_GATES {
         found.push(format!(
