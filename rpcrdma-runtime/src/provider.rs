@@ -99,8 +99,8 @@ pub struct LocalParameters {
     pub private_data: Bytes,
     /// The maximum length of a received Send, in bytes.
     pub receive_size: u32,
-    /// The maximum number of Receives that the engines post at a time, enough for all outstanding messages of
-    /// the peer.
+    /// The maximum number of Receives that are posted at the same time, enough for all outstanding messages
+    /// of the peer.
     pub receives: u32,
 }
 

@@ -275,7 +275,7 @@ async fn long_calls_before_backward_replies_count_and_are_limited() {
     assert_eq!(xid, 1, "a long call blocks the reply to an outstanding call");
     let used = wait_until_stable(&memory).await;
     assert_eq!(used, before + u64::from(LONG), "the long call counts");
-    // Another long call could be as long as the longest record, so it waits.
+    // Until the last fragment of a long call has arrived, the call counts as `max_record` bytes, so it waits.
     let (mut reader, mut writer) = socket.into_split();
     let sending = tokio::spawn(async move {
         writer.write_all(&[long_call(3), reply_to(&second)].concat()).await.unwrap();

@@ -83,7 +83,7 @@ async fn read_record(socket: &mut TcpStream) -> Vec<u8> {
     record
 }
 
-/// Returns true if the peer resets the connection within 10 s, or closes it without sending more data.
+/// Returns true if the peer resets the connection, or closes it without sending more data, within 10 s.
 async fn is_closed(socket: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest));

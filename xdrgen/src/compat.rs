@@ -7,8 +7,8 @@
 //! [`Rules::Rfc8178`] selects the rules of section 4.2 of RFC 8178 instead.
 //!
 //! The comparison covers the wire form, and the numbers of constants and flags. Names, typedefs and the
-//! nesting of structs do not affect the wire form: a field or a member may be renamed, and a struct may be
-//! split or merged.
+//! nesting of structs do not affect the wire form. A field or a member may thus be renamed, and a struct may
+//! be split or merged.
 
 use serde::Serialize;
 

@@ -95,8 +95,8 @@ pub struct Derives {
 #[derive(Clone, Debug)]
 pub enum Body {
     Alias(Type),
-    /// A struct with one unnamed field: a typedef of a bounded array or of a list, or an argument or a result
-    /// that is a counted array or a list.
+    /// A struct with one unnamed field, which is a counted array or a list. Stands for a typedef of a
+    /// bounded array or a list, or for an argument or a result.
     Newtype(Field),
     Enum(Vec<Member>),
     Struct(Vec<Field>),

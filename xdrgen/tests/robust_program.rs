@@ -74,7 +74,7 @@ fn mutated(numbers: &mut Numbers) -> Vec<u8> {
     text
 }
 
-/// Returns about 840 KiB of errors on one line.
+/// Returns tens of thousands of errors on one line.
 fn one_line(_: &mut Numbers) -> Vec<u8> {
     let mut text = String::from("enum e { A = 1 }; union u switch (e x) { ");
     for number in 0..SIZE / 24 {

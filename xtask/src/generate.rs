@@ -62,7 +62,7 @@ const RUNS: &[Run] = &[
         options: || {
             Options::member(
                 "rpcrdma-keepalive",
-                "Keepalives for RPC-over-RDMA version 1, an example of the extension model of a withdrawn draft",
+                "Keepalives for RPC-over-RDMA version 1, an example of the extension model of a superseded draft",
             )
         },
     },

@@ -1,7 +1,7 @@
 //! Runs Clippy, rustdoc and tests with all optional features at once: OpenTelemetry, RDMA devices and
 //! Kerberos. These features are off by default.
 //!
-//! The commands select the entire workspace. If they selected single packages, cargo would compile the
+//! The commands select the entire workspace. If they selected individual packages, cargo would compile the
 //! dependencies again, with fewer features. However, if one package enables a feature of a dependency, these
 //! checks do not notice that another package's manifest lacks the feature.
 

@@ -2,8 +2,8 @@
 //! `types` as a new user, in packages outside the workspace.
 //!
 //! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
-//! step adds `[package]` to the manifests. It replaces the path of the clone, `../rpcrdma`, with the
-//! workspace's path.
+//! step adds `[package]` to the manifests, and replaces the path of the clone, `../rpcrdma`, with the path of
+//! the workspace.
 //!
 //! The step runs in a root directory with only Rust, a C linker and the C runtime (`clean_root.rs`). If a
 //! guide needs any other program, header or library, the step fails.

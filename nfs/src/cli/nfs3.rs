@@ -218,7 +218,7 @@ fn file_pattern(text: &str) -> Result<String, String> {
 }
 
 impl TreeOptions {
-    /// Returns true if a file or directory with this path below the copied directory is selected.
+    /// Returns true if the file or directory at `path`, relative to the copied directory, is selected.
     #[must_use]
     pub fn selects(&self, path: &[u8], is_directory: bool) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();

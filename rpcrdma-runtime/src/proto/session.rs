@@ -125,9 +125,9 @@ enum State<R> {
     BackingOff {
         until: Time,
     },
-    /// Connected. `idle_since` is the time at which the connection became idle. `answered` is true if the
-    /// peer answered a call on this connection. `lost` is true if the connection ended, or is closing,
-    /// without a reply to some calls.
+    /// Connected. `idle_since` is the time at which the connection became idle, or `None` while a call is
+    /// unanswered. `answered` is true if the peer answered a call on this connection. `lost` is true if the
+    /// connection ended, or is closing, without a reply to some calls.
     Up {
         requester: R,
         idle_since: Option<Time>,

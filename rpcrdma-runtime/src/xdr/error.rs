@@ -83,7 +83,7 @@ pub enum ErrorKind {
         chunk: u64,
     },
     /// A Read chunk at a position where no eligible item starts (RFC 8166 section 3.4.5), a Write chunk that
-    /// matches no item, or a chunk with a part of a value that must be contiguous.
+    /// matches no item, or a chunk that contains part of a value that must be contiguous.
     ItemUnused {
         /// The position of the Read chunk in the unreduced stream, the list index of the Write chunk, or the
         /// offset of the contiguous value.
@@ -108,7 +108,7 @@ impl Error {
     }
 
     /// Returns the byte offset in the unreduced stream, from the start of the reader or the sink. The offset
-    /// is 0 if an error has neither, for example an error of [`super::SmallOpaque::new`].
+    /// is 0 for errors without a reader or sink, such as those of [`super::SmallOpaque::new`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.0.offset

@@ -211,8 +211,8 @@ fn registration_error(error: io::Error) -> io::Error {
 }
 
 /// Transfers and advertised memory of at least this many octets are registered on another thread, because the
-/// kernel looks up and pins each page. Invalidating advertised memory of this size also deregisters it on
-/// another thread.
+/// kernel looks up and pins each page. On invalidation, advertised memory of this size is also deregistered
+/// on another thread.
 pub(super) const LONG: usize = 4 << 20;
 
 /// Registered memory that is divided into slots of equal size.

@@ -11,8 +11,8 @@ use tokio::time::{Instant, Sleep, sleep};
 /// The rate applies only while the oldest work has at least this age, because a long round trip is not a low
 /// rate.
 const LATE: Duration = Duration::from_secs(1);
-/// The time limit for the oldest request, in addition to the time that the octets of its completion take at
-/// the minimum rate.
+/// The time limit for the oldest request, in addition to the time that the octets covered by its completion
+/// take at the minimum rate.
 const STALL: Duration = Duration::from_secs(30);
 
 /// The posted work of a queue pair. Requests have consecutive numbers in the order of posting.

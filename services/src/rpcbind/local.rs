@@ -22,7 +22,8 @@ use super::MAX_REPLY;
 #[derive(Debug)]
 pub(super) struct Local {
     /// `None` if the last exchange failed, was cancelled, or received anything other than the reply to its
-    /// call. A partial record or other replies may then remain. The next call reconnects.
+    /// call. The socket is then closed, because a partial record or other replies may remain on it. The next
+    /// call reconnects.
     socket: Mutex<Option<UnixStream>>,
     path: PathBuf,
     next_xid: AtomicU32,

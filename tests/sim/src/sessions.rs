@@ -229,7 +229,7 @@ struct Run {
     silence: u32,
     left_to_make: u64,
     next_xid: u32,
-    /// The time at which the connection was created, or the current time if there is no connection.
+    /// The time to add to the connection's clock, or the current time if there is no connection.
     began: Duration,
     waiting: BTreeMap<CallId, Waiting>,
     /// XIDs of completed and cancelled calls, each with the number of connections made until then.
@@ -389,7 +389,8 @@ impl Run {
             self.tally.refused += 1;
             return self.session.handle_connect_failed(now, "refused".to_owned());
         }
-        // Each connection has a random server configuration and IRD (of both ends), and faults if `troubled`.
+        // Each connection has a random server configuration, and both ends have the same random IRD. If
+        // `troubled`, the connection also has faults.
         let other = settings(self.rng.next_u64(), &mut self.rng);
         let faults = if self.troubled {
             let cut_at = self.rng.chance(2, 3).then(|| self.rng.below(200));

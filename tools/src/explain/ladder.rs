@@ -364,9 +364,9 @@ pub fn empty_report(trace: &Trace, selection: &Selection) -> String {
     let connections = trace.connections.len().saturating_add(trace.more_connections);
     match selection.connection {
         Some(number) if (1..=connections).contains(&number) => format!("connection {number} was omitted"),
-        Some(number) => format!("no connection {number}: the capture has {connections} TCP connections"),
+        Some(number) => format!("no connection {number}: TCP connections in the capture: {connections}"),
         None => format!(
-            "no iWARP in {} packets and {connections} TCP connections; RPC over TCP is not shown",
+            "no iWARP: {} packets, TCP connections: {connections}; RPC over TCP is not shown",
             trace.packets
         ),
     }

@@ -27,7 +27,7 @@ async fn a_closed_standard_output_ends_the_program_silently() {
         let unread = std::io::pipe().unwrap().1;
         let ended =
             Command::new(env!("CARGO_BIN_EXE_rpcrdma")).args(arguments).stdout(unread).output().unwrap();
-        // The program exits with 141, as a shell reports for a program that SIGPIPE terminated.
+        // The exit status is 141, which a shell also reports for a program that SIGPIPE terminated.
         assert_eq!((ended.status.code(), utf8(&ended.stderr)), (Some(141), String::new()), "{arguments:?}");
     }
 }

@@ -54,9 +54,9 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     found.push(CycleKind::TooDeep { name: ty.name.clone(), max: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
-/// Reports each cycle once: only cycles of typedefs if `of_aliases` is true, otherwise only other cycles. The
-/// finding is reported in the first-defined type of the cycle: at the name of a typedef, otherwise at the
-/// field that refers to the next type.
+/// If `of_aliases` is true, reports each cycle of typedefs once. Otherwise, reports each other cycle once.
+/// The finding is reported in the first-defined type of the cycle. Its position is the name of a typedef, or
+/// the field that refers to the next type.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut reported = HashSet::default();
     for (id, ty) in hir.typed() {

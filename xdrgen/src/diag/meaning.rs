@@ -109,7 +109,7 @@ kinds! {
         text(format!("two {}s have the same number {number}", of.name())).label("the second").and(*first, "the first");
     /// two versions or procedures have the same name
     X231 Error SecondName { of: Part, name: String, first: Span } => second(&format!("{}s", of.name()), name, *first);
-    /// two programs have the same number
+    /// two programs with the same number define the same version
     X232 Error SecondProgram { number: u32, version: u32, first: Span } =>
         text(format!("two programs with the number {number:#x} define version {version}"))
         .label("the second")

@@ -39,7 +39,7 @@ struct ManifestFile<'a> {
 }
 
 /// Maximum length in bytes of a wrapped line in a header or a `use`, unless a single word is longer. Does not
-/// count the `//! ` of a crate's front page, nor the indentation of a module.
+/// count the `//! ` of a crate's front page or the indentation of a module.
 const WIDTH: usize = 100;
 
 fn rendered(template: &impl Template) -> String {

@@ -14,7 +14,7 @@ use crate::ir::{Binding, Procedure, Program, ReplyBounds, Sum, Type, Version};
 use crate::namespace::last;
 use crate::sizes::messages as sizes;
 
-/// A dispatcher with more procedures than this may violate `clippy::too_many_lines`.
+/// Number of procedures above which a dispatcher may violate `clippy::too_many_lines`.
 const MANY: usize = 10;
 
 const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure status of the protocol is part of the result.";

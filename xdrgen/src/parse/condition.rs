@@ -57,8 +57,8 @@ impl Conditions {
         self.defined.insert(name.to_owned(), value);
     }
 
-    /// Processes a condition or an `#undef`. Ignores other directives. For a `#define`, the lexer
-    /// calls `define`.
+    /// Processes a directive from `#if` to `#endif`, or an `#undef`. Ignores other directives. For a
+    /// `#define`, the lexer calls `define`.
     pub(crate) fn directive(&mut self, word: &str, argument: &str, place: Range<u32>) {
         match word {
             "ifdef" | "ifndef" | "if" => {

@@ -14,9 +14,9 @@ pub(crate) trait Names {
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 
-/// Evaluates an expression. Returns `None` if the expression is malformed or nests too deeply. Overflow,
-/// division by zero, a shift outside 0 to 63 and a name without a value also yield `None`, except in operands
-/// that C skips.
+/// Evaluates an expression. Returns `None` if the expression is malformed or nests too deeply. Also returns
+/// `None` on overflow, division by zero, a shift distance outside 0 to 63, or a name without a value.
+/// Operands that C skips are exempt.
 pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
     let mut reader = Reader { rest: text, names, depth: 0 };
     let value = reader.binary(0)?;

@@ -173,8 +173,8 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
-/// Returns the larger of the maximum item size and the maximum size of a long reply's stream, if that exceeds
-/// the maximum length of a chunk. Returns `None` if a bound of the reply depends on the arguments.
+/// Returns the larger of the maximum item size and the maximum size of a long reply's stream, if it exceeds
+/// the maximum chunk length. Returns `None` if a bound of the reply depends on the arguments.
 pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let mut sums = procedure.reply.item.iter().chain(&procedure.reply.unreduced);
     if sums.any(|sum| !sum.fields.is_empty()) {

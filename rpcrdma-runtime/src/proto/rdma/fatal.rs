@@ -65,8 +65,8 @@ impl<K: Clone + Ord> FatalCalls<K> {
             .collect()
     }
 
-    /// Returns the time at which the first of the suspects `xids` expires, or `None` if the set contains none
-    /// of them.
+    /// Returns the time at which the first of the owner's suspects in `xids` expires, or `None` if `xids`
+    /// contains no such suspect.
     #[must_use]
     pub fn expiry(&self, owner: &K, xids: &BTreeSet<u32>) -> Option<Duration> {
         let suspects = xids.iter().filter_map(|xid| self.suspects.get(&(owner.clone(), *xid)));

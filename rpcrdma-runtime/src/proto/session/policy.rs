@@ -54,7 +54,7 @@ impl Default for Policy {
 /// use rpcrdma_runtime::{Backoff, ClientOptions, Reconnect};
 /// use std::time::Duration;
 ///
-/// // No call runs twice, and waiting calls fail after three failed attempts to connect.
+/// // No call runs twice, and waiting calls fail after three consecutive failed attempts.
 /// let backoff = Backoff { max: Duration::from_secs(2), ..Backoff::default() };
 /// let reconnect = Reconnect { retransmit: false, attempts: Some(3), backoff, ..Reconnect::default() };
 /// let options = ClientOptions { reconnect: Some(reconnect), ..ClientOptions::default() };

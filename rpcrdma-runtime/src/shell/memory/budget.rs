@@ -184,8 +184,9 @@ pub(in crate::shell) struct WaitingMemory {
 }
 
 impl WaitingMemory {
-    /// Sets the size. Returns false if the size grows and both limits are exceeded: [`WAITING`] for the owner
-    /// and the budget divided by [`FREE`] for all owners. The connection must then be closed.
+    /// Sets the size. Returns false if the size grows and both limits are exceeded: [`WAITING`] for the
+    /// owner's waiting calls, and the budget divided by [`FREE`] for those of all owners. The connection must
+    /// then be closed.
     pub(in crate::shell) fn set(&mut self, bytes: u64) -> bool {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let counters = [&self.account.waiting, &self.account.budget.0.waiting];

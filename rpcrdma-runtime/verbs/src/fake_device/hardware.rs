@@ -84,8 +84,8 @@ extern "C" fn ibv_free_device_list(list: *mut *mut ib::ibv_device) {
     }
 }
 
-/// Returns an empty list, which the caller must free. The library returns a null pointer if no device is
-/// present.
+/// Returns an empty list, which the caller must free. Unlike this function, librdmacm returns a null
+/// pointer if no device is present.
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ib::ibv_context {
     // SAFETY: the caller's pointer is writable.
