@@ -123,8 +123,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns the rows of a connection: calls in order of their start, each with its details, and other events.
-/// Rows are built on demand.
+/// Returns the rows of a connection: calls, each followed by its details, and other events. Calls and events
+/// are sorted by time. Rows are built on demand.
 pub fn rows<'a>(
     connection: &'a CapturedConnection,
     selection: &Selection,
@@ -362,11 +362,14 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
 #[must_use]
 pub fn empty_report(trace: &Trace, selection: &Selection) -> String {
     let connections = trace.connections.len().saturating_add(trace.more_connections);
+    let plural = if connections == 1 { "" } else { "s" };
     match selection.connection {
         Some(number) if (1..=connections).contains(&number) => format!("connection {number} was omitted"),
-        Some(number) => format!("no connection {number}: TCP connections in the capture: {connections}"),
+        Some(number) => {
+            format!("no connection {number}: the capture has {connections} TCP connection{plural}")
+        }
         None => format!(
-            "no iWARP: {} packets, TCP connections: {connections}; RPC over TCP is not shown",
+            "no iWARP in {} packets and {connections} TCP connection{plural}; RPC over TCP is not shown",
             trace.packets
         ),
     }
