@@ -31,7 +31,7 @@ pub(crate) fn files(data: &[u8]) {
 }
 
 /// Compares an exported directory with the model. The file next to the directory must stay unchanged, and no
-/// other file may appear there.
+/// other file may appear in their parent directory.
 pub(crate) fn directory(data: &[u8]) {
     let outer = tempfile::tempdir().expect("a temporary directory");
     let (inside, outside) = (outer.path().join("inside"), outer.path().join("outside"));
@@ -385,7 +385,7 @@ impl Model {
         path
     }
 
-    /// Mounts a name below a directory. MNT ignores empty names and accepts only directories.
+    /// Calls MNT for a name in a directory. MNT ignores empty names in the path and accepts only directories.
     fn mount(&self, server: &Direct, dir: usize, name: &[u8]) {
         let path = [&self.path(dir)[..], b"/", name].concat();
         let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());

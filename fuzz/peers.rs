@@ -337,7 +337,7 @@ pub(crate) fn client(data: &[u8]) {
 }
 
 /// A connection to a server that follows a script. Once a call has been sent and the script has ended, the
-/// server completes the remaining actions and closes the connection.
+/// connection completes the remaining actions and closes.
 struct Hostile {
     script: VecDeque<u8>,
     xids: VecDeque<[u8; 4]>,

@@ -4,8 +4,8 @@ use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};
 
 pub(crate) fn encoded<T: Xdr>(value: &T) -> Bytes {
-    // The clone converts the buffer to shared memory before the measurement. A transport's receive buffer is
-    // also shared.
+    // The clone makes the buffer reference-counted before the measurement. A transport's receive buffer is
+    // also reference-counted.
     let bytes = xdr::to_bytes(value).unwrap();
     drop(bytes.clone());
     bytes

@@ -1,4 +1,4 @@
-//! Prints the medians of a run, and the ratio of the best other implementation to ours.
+//! Prints the medians of a run, and the ratios of the best other implementation's medians to ours.
 
 use std::fs;
 use std::path::Path;

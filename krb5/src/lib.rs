@@ -55,8 +55,8 @@ pub struct Krb5Client {
 
 impl Krb5Client {
     /// Returns the mechanism for a service, such as `nfs`, on a host. The principal of the service is
-    /// `SERVICE/HOST`. The system's configuration determines whether HOST is first looked up in DNS
-    /// (`dns_canonicalize_hostname`, `rdns`).
+    /// `SERVICE/HOST`. The system's configuration (`dns_canonicalize_hostname`, `rdns`) determines
+    /// whether HOST is replaced by its canonical name from DNS.
     #[must_use]
     pub fn new(service: &str, host: &str) -> Self {
         Krb5Client { service: format!("{service}@{host}") }

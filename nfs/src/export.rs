@@ -1,4 +1,4 @@
-//! The trait for file systems that NFS version 3 (RFC 1813) can serve.
+//! The trait for file systems that a server can export over NFS version 3 (RFC 1813).
 //!
 //! An [`Export`] works with files, names and attributes, independently of XDR and the transport. This crate
 //! has two exports: [`memory`] stores files in memory, and `directory` serves a directory on a Linux machine.
@@ -304,7 +304,7 @@ impl Default for ExportLimits {
 /// The largest READ and WRITE of the exports in this crate, in bytes.
 pub const TRANSFER_MAX: u32 = 4 << 20;
 
-/// Non-blocking variants of some calls of an [`Export`]. A variant may return `None` for any reason, for
+/// Non-blocking variants of some methods of [`Export`]. A variant may return `None` for any reason, for
 /// example if it would wait for the storage. Then the server makes the blocking call. An export that never
 /// blocks ([`Export::BLOCKS`]), or always blocks, can keep the default implementations.
 pub trait TryExport {

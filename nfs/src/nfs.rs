@@ -27,8 +27,9 @@ use self::permits::CallPermits;
 
 /// Handles the 22 procedures of NFS version 3.
 ///
-/// Callers have their AUTH_SYS identity unless an [`ExportPolicy`] changes it. Callers with AUTH_NONE are
-/// anonymous. The export enforces the rights of each identity.
+/// By default, a caller with AUTH_SYS has the identity that it claims, and a caller with AUTH_NONE is
+/// anonymous. An [`ExportPolicy`] can change these identities and accept RPCSEC_GSS. The export enforces the
+/// rights of each identity.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -23,7 +23,7 @@ pub enum Security {
 impl Security {
     const ALL: [Security; 4] = [Security::Sys, Security::Krb5, Security::Krb5i, Security::Krb5p];
 
-    /// Returns the number in MOUNT's reply: AUTH_SYS or a pseudo-flavor of Kerberos (RFC 2623).
+    /// Returns this flavor's number in MOUNT's reply: AUTH_SYS or a pseudo-flavor of Kerberos (RFC 2623).
     #[must_use]
     pub fn flavor(self) -> i32 {
         match self {

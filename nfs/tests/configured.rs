@@ -45,8 +45,8 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Writes the configuration file, and replaces `@` with this directory. Root is not squashed, since the
-    /// tests may run as root.
+    /// Writes `text` to the configuration file, with the path of this directory in place of `@`. Root is not
+    /// squashed, since the tests may run as root.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();
@@ -419,7 +419,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object }).await.unwrap();
     let stale = rpcrdma_nfs3::Nfsstat3::Nfs3errStale;
     assert!(matches!(found, rpcrdma_nfs3::Getattr3Res::Default(status) if status == stale), "{found:?}");
-    // A reload serves another directory that was moved to the same path.
+    // After a reload, the server serves the directory that replaced the old directory at the same path.
     std::fs::rename(place.path("b"), place.path("old")).unwrap();
     std::fs::rename(place.path("a"), place.path("b")).unwrap();
     fs::write(place.path("b/new"), "new").unwrap();

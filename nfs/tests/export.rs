@@ -290,7 +290,7 @@ fn handles_survive_renames(export: &impl Export) {
     assert_eq!(export.rename(&WHO, (&root, b"a"), (&root, b"c")).result, Err(NfsError::NoEnt));
 }
 
-/// Makes a directory whose path is longer than the maximum of a system call, 4095 bytes.
+/// Makes a directory whose path is longer than 4,095 bytes, the maximum in a system call.
 fn make_long_path(export: &impl Export) -> FileHandle {
     let name = "n".repeat(250);
     (0..40).fold(export.root(), |dir, _| make_dir(export, &dir, &name))
@@ -655,7 +655,7 @@ fn paths_outside_an_export_are_unreachable() {
     let inner = make_dir(&export, &root, "inner");
     let file = make(&export, &inner, "file");
 
-    // The parent directory is replaced by a link to a directory with a file of the same name.
+    // A link to a directory outside the export, which also contains `file`, replaces the parent directory.
     fs::rename(dir.path().join("inner"), dir.path().join("elsewhere")).unwrap();
     symlink(outside.path(), dir.path().join("inner")).unwrap();
     assert!(export.read(&WHO, &file, 0, 100).is_err());

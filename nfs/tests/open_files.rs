@@ -158,7 +158,7 @@ fn an_open_file_serves_only_permitted_callers() {
     assert_eq!(write(&export, &bob, &file, "his"), Err(NfsError::Acces));
     assert_eq!(write(&export, &in_group, &file, "his"), Err(NfsError::Acces), "the group may only read");
 
-    // Once the permissions change, the earlier permissions no longer apply to any caller.
+    // Once the permissions change, the new permissions apply even to callers with cached descriptors.
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     assert_eq!(read(&export, &bob, &file).unwrap(), "hers");
     assert_eq!(write(&export, &bob, &file, "his"), Ok(3));

@@ -41,8 +41,8 @@ impl Served {
         links.filter(|link| link.starts_with(&path) && *link != path).count()
     }
 
-    /// Like `open`, but waits until at most `max` files are open: a file counts as closed shortly before its
-    /// descriptor is closed. The wait is shorter than the idle timeout.
+    /// Like `open`, but waits until at most `max` files are open: the cache stops counting a descriptor
+    /// shortly before it closes the descriptor. The wait is shorter than the idle timeout.
     fn open_up_to(&self, max: usize) -> usize {
         let counts = (0..40).map(|turn| {
             std::thread::sleep(Duration::from_millis(turn));

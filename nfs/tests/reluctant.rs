@@ -292,7 +292,7 @@ async fn short_reads_are_merged() {
 async fn data_lost_in_a_restart_is_rewritten() {
     let remote = mount(Reluctant::new(&[20])).await;
     put_and_get(&remote, &content()).await.unwrap();
-    // The only WRITE loses its data before the reply.
+    // The server loses the data of the only WRITE before it replies.
     let remote = mount(Reluctant::new(&[0])).await;
     put_and_get(&remote, &content()[..1000]).await.unwrap();
 }
@@ -352,8 +352,8 @@ async fn calls_to_a_busy_server_are_repeated() {
     assert_eq!(remote.refresh(&own).await.unwrap().attributes.size, 7);
     assert_eq!(start.elapsed().as_secs(), 3 * (1 + 2));
 
-    // The timeout of calls (60 s) also limits the retries. An entry whose LOOKUP fails in this way must not
-    // be omitted from the listing.
+    // The timeout of calls (60 s) also limits the retries. If all retries of a LOOKUP fail, the listing must
+    // fail instead of omitting the entry.
     export.busy.store(u32::MAX, Ordering::SeqCst);
     let start = Instant::now();
     let error = remote.list(&root).await.unwrap_err().to_string();

@@ -1,6 +1,6 @@
-//! A file on slow storage delays neither other files nor its own readers. A caller that waits for slow
-//! storage does not delay other callers. The memory of waiting calls counts toward the budget until the calls
-//! end.
+//! Slow writes to a file delay neither calls for other files nor reads of the same file. A caller that waits
+//! for slow storage does not delay other callers. The memory of waiting calls counts toward the budget until
+//! the calls end.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

@@ -150,7 +150,7 @@ fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<
     }
 }
 
-/// Parses the value after `=`. `example` is a correct attribute.
+/// Parses the value after `=`. The error message suggests `example`, a correct attribute.
 fn value<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
     let parsed = if meta.input.peek(Token![=]) { meta.value()?.parse().ok() } else { None };
     parsed.ok_or_else(|| rest(meta, &format!("missing or invalid value: write `{example}`")))

@@ -41,8 +41,8 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
         }
     };
     let items = match container.items {
-        // Another check proves that the type has no items. Evaluating the fields could recurse endlessly,
-        // because the type may contain itself.
+        // Another check proves that the type has no items. Evaluating the items of its fields could recurse
+        // endlessly, because the type may contain itself.
         _ if container.backward => quote!(__xdr::Items::NONE),
         Some((_, declared)) => {
             let (count, largest) = (size(declared.count), size(declared.largest));
@@ -136,9 +136,9 @@ fn items(field: &Field<'_>) -> Option<TokenStream> {
 }
 
 /// Returns checks that only the compiler can evaluate, if needed. A type of a backward-only program must
-/// contain no items. A type with declared items must not contain more or larger items. Without a declaration,
-/// a type that may contain itself must not contain more or larger items than the derive can see in the
-/// fields.
+/// contain no items. A type with declared items must not contain more or larger items than declared. Without
+/// a declaration, a type that may contain itself must not contain more or larger items than the derive can
+/// see in the fields.
 fn check(container: &Container<'_>) -> Option<TokenStream> {
     let fields = container.fields();
     if container.backward {

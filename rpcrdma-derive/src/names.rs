@@ -37,9 +37,9 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
     constants
 }
 
-/// Defines an alias for each field's type, unless the derived type has type or const parameters. The compiler
-/// looks up an unknown name in the user's type and in the alias, whose tokens have the same position. The two
-/// errors are identical, so the compiler reports only one.
+/// Defines an alias for each field's type, unless the derived type has type or const parameters. An
+/// unknown name in a field's type also occurs in the alias, at the same source position. The two errors are
+/// identical, so the compiler reports only one.
 pub(crate) fn define_type_aliases(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;

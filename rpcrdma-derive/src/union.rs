@@ -14,7 +14,8 @@ use crate::syntax::local;
 pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Bodies {
     let name = container.owner.ident.to_string();
     let value = local("__discriminant");
-    // Every use of the trait has the span of this type, so an unsuitable type is reported only once.
+    // Every use of the trait `Discriminant` has the span of the discriminant's type, so an unsuitable type is
+    // reported only once.
     let number =
         quote_spanned!(discriminant.span()=> <#discriminant as __xdr::Discriminant>::number(&#value));
     let unknown = quote!(__xdr::ErrorKind::UnknownDiscriminant { type_name: #name, value: #number });

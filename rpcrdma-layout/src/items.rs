@@ -25,19 +25,19 @@ impl Items {
         Items { count: Size::Bounded(1), largest }
     }
 
-    /// Returns the items of `self` and of `other`: fields of a struct.
+    /// Returns the items of `self` and of `other`, as for the fields of a struct.
     #[must_use]
     pub const fn and(self, other: Items) -> Self {
         Items { count: self.count.plus(other.count), largest: self.largest.max(other.largest) }
     }
 
-    /// Returns the items of `self` or of `other`: arms of a union.
+    /// Returns the items of `self` or of `other`, as for the arms of a union.
     #[must_use]
     pub const fn or(self, other: Items) -> Self {
         Items { count: self.count.max(other.count), largest: self.largest.max(other.largest) }
     }
 
-    /// Returns the items of `count` values: a fixed-length array.
+    /// Returns the items of `count` values, as for a fixed-length array.
     #[must_use]
     pub const fn times(self, count: u64) -> Self {
         self.repeated(Size::Bounded(count))

@@ -55,7 +55,7 @@ impl Lengths {
         Lengths { max_reduced: WORD.max, ..Lengths::of_data(largest) }
     }
 
-    /// Returns the lengths of `self` followed by `other`: fields of a struct.
+    /// Returns the lengths of `self` followed by `other`, as for the fields of a struct.
     #[must_use]
     pub const fn and(self, other: Lengths) -> Self {
         Lengths {
@@ -65,7 +65,7 @@ impl Lengths {
         }
     }
 
-    /// Returns the lengths of either `self` or `other`: arms of a union.
+    /// Returns the lengths of either `self` or `other`, as for the arms of a union.
     #[must_use]
     pub const fn or(self, other: Lengths) -> Self {
         Lengths {
@@ -75,7 +75,7 @@ impl Lengths {
         }
     }
 
-    /// Returns the lengths of `count` values: a fixed-length array (RFC 4506 section 4.12).
+    /// Returns the lengths of `count` values, as for a fixed-length array (RFC 4506 section 4.12).
     #[must_use]
     pub const fn times(self, count: u64) -> Self {
         Lengths {

@@ -1,7 +1,7 @@
 //! The lengths of the encodings of XDR types (RFC 4506), and the DDP-eligible items of their values (RFC
 //! 8166).
 //!
-//! rpcrdma-xdrgen and derived code both use this crate, so they always agree.
+//! rpcrdma-xdrgen and derived code both use this crate, so they compute the same lengths and items.
 //!
 //! ```
 //! use rpcrdma_layout::{Items, Lengths, Size};

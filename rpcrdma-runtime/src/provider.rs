@@ -70,7 +70,8 @@ pub trait Acceptor: Send + Sync + 'static {
     /// A connection request or the listener failed, or the process reached a limit.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Incoming>> + Send;
 
-    /// Returns the number of connection requests that the provider itself refused since the last call.
+    /// Returns the number of connection requests that the provider itself refused since the last call to
+    /// this method.
     fn take_refused(&self) -> u64 {
         0
     }

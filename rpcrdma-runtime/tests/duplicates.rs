@@ -64,9 +64,9 @@ const GATE: u32 = 4;
 const BACK: u32 = 5;
 /// Like [`BACK`], but also waits for the gate.
 const BACK_GATE: u32 = 6;
-/// Like [`BACK_GATE`], and fails with SYSTEM_ERR.
+/// Like [`BACK_GATE`], but then fails with SYSTEM_ERR.
 const BACK_FAIL: u32 = 7;
-/// Like [`BACK_GATE`], and panics.
+/// Like [`BACK_GATE`], but then panics.
 const BACK_PANIC: u32 = 8;
 
 #[derive(Clone, Default)]
@@ -425,7 +425,7 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
 }
 
 /// The server closes an idle connection to admit a new connection. On the new connection, the server must
-/// still reject the call that ended the first connection.
+/// still reject the call that ended an earlier connection.
 #[tokio::test]
 async fn a_connection_closed_for_another_leaves_its_refused_calls() {
     let fixture = Fixture::with(ServerOptions { max_connections: 1, ..ServerOptions::default() }).await;

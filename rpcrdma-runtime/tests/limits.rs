@@ -293,7 +293,7 @@ async fn receive_long(mut socket: tokio::net::TcpStream) {
 #[tokio::test]
 async fn a_connection_that_receives_a_call_over_tcp_is_active() {
     let (mut socket, call) = serve_long().await;
-    // Without a complete record mark, the length of the record is unknown.
+    // The first part ends within the record mark, so the server does not yet know the record's length.
     for part in [&call[..2], &call[2..20], &call[20..]] {
         socket.write_all(part).await.unwrap();
         sleep(IDLE * 3).await;
@@ -341,7 +341,8 @@ async fn addresses_that_may_not_connect_take_no_slot() {
     assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.refused), (0, 1));
 }
 
-/// The filter applies to every transport, even while a call runs.
+/// `PeerFilter::recheck` applies the filter to connections of every transport, even to those with running
+/// calls.
 #[tokio::test]
 async fn connections_that_are_no_longer_admitted_are_closed() {
     let (admitted, gate) = (Arc::new(AtomicBool::new(true)), GateServer::new(false));

@@ -15,7 +15,7 @@ use rpcrdma_runtime::{
     TcpClientOptions, TcpOptions, TcpServer,
 };
 
-/// Twice the default limit of 8 MiB, in bytes.
+/// The maximum length of [`Image::pixels`] in bytes: twice the default limit of 8 MiB for the data of a call.
 const BOUND: u32 = 16 << 20;
 
 #[derive(Clone, Debug, PartialEq, Xdr)]

@@ -322,8 +322,8 @@ async fn a_binding_recommends_an_inline_threshold() {
     fixture.end().await;
 }
 
-/// Returns an RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1) for data, with sequence number 7,
-/// the given service and an empty context handle.
+/// Returns an RPCSEC_GSS credential (RFC 2203 section 5.3.1) with version 1, procedure RPCSEC_GSS_DATA,
+/// sequence number 7, the given service and an empty context handle.
 fn gss(service: u32) -> Credential {
     let body: Vec<u8> = [1, 0, 7, service, 0].into_iter().flat_map(u32::to_be_bytes).collect();
     Credential::Other { flavor: GSS, body: body.into() }

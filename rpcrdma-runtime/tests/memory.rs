@@ -226,7 +226,8 @@ async fn unread_replies_of_many_owners_do_not_delay_small_calls() {
     for xid in 7..27_u32 {
         other.write_all(&call(xid, Gate::NUMBER, 1)).await.unwrap();
         let mut reply = [0; 32];
-        // The server closes the other connections only after 30 s.
+        // This timeout is shorter than the stall timeout of 30 s, which would close the other connections and
+        // free their memory.
         timeout(WAIT / 3, other.read_exact(&mut reply)).await.unwrap().unwrap();
         assert_eq!(reply[4..8], xid.to_be_bytes());
     }

@@ -275,7 +275,7 @@ async fn replies_of_a_stopping_server_survive_calls_that_it_drops() {
     tokio::time::timeout(Duration::from_secs(20), server).await.unwrap().unwrap();
 }
 
-/// A program that has no Upper-Layer Binding: over RDMA its calls do not compile.
+/// A program that has no Upper-Layer Binding, so code that calls it over RDMA does not compile.
 struct Unbound;
 
 impl Program for Unbound {

@@ -2,7 +2,8 @@
 
 use crate::framed::{Frame, Splitter};
 
-/// Counts the calls and replies of one iWARP connection, from its first byte.
+/// The calls in flight and the granted credits of one iWARP connection. [`Credits::see`] must get all bytes
+/// of the connection, from the first.
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
     /// The splitters for the bytes to the server (index 0) and from the server (index 1).

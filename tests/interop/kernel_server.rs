@@ -212,8 +212,8 @@ async fn calls_in_flight(guest: &Guest, crc: bool) {
     assert!(max == 64 || inside().is_some() && max > 1, "{credits:?}");
 }
 
-/// Sends concurrent calls to the server at a port. Returns the observed credits, or `None` if the transport
-/// does not use TCP.
+/// Sends 1,000 concurrent calls to the server at port `server`. Returns the observed credits, or `None` if
+/// the transport does not use TCP.
 pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<Credits> {
     let credits = Arc::new(Mutex::new(Credits::default()));
     let seen = credits.clone();
@@ -257,7 +257,8 @@ async fn markers_are_rejected() {
     nfs_v3::Client(connect(&guest, options(true)).await).null().await.expect("a call");
 }
 
-/// Unmodified siw does not read a first message that arrives too early. The client must not wait forever.
+/// Unmodified siw does not process a first message that arrives before siw sets the socket callbacks. The
+/// client must not wait forever for the reply.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_connection_to_stock_siw_hangs() {
     let Some(guest) = server(Siw::Stock) else { return };

@@ -7,7 +7,7 @@ use crate::guest::{Guest, Random};
 use crate::place::guest_view;
 use crate::relay::Relay;
 
-/// Mounts our server, which listens on these ports of the machine where this program runs.
+/// Mounts our server, which listens on the ports `rdma` and `tcp` of the machine where this program runs.
 pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
     mount(guest, guest_view(), rdma, tcp);
 }

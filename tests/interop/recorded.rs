@@ -88,8 +88,8 @@ impl Recording {
 
 /// Returns the client's and the server's frames for each connection in a capture.
 ///
-/// The capture must contain every TCP octet once and in order. Captures written by this module and by
-/// `rpcrdma-runtime` do.
+/// The capture must contain every TCP octet once and in order. Captures written by this module or by
+/// `rpcrdma-runtime` meet this condition.
 fn connections(capture: &Path) -> Vec<[Vec<Frame>; 2]> {
     let file = fs::read(capture).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());

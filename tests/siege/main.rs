@@ -31,7 +31,7 @@ use self::report::{Outcome, Phase, Sample, heading, unreleased};
 /// call fails, or if the p99 latency of honest calls is more than ten times as long as without attacks.
 #[derive(Parser)]
 struct Arguments {
-    /// Run each attack for 2 s, and ignore the latency of honest calls: for machines that are not idle
+    /// Run each attack for only 2 s, and do not check the latency of honest calls (for busy machines)
     #[arg(long)]
     short: bool,
     /// Run only the attacks whose names contain one of these words
@@ -74,7 +74,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let mut failed = Vec::new();
     for attack in ATTACKS.iter().filter(is_chosen) {
-        // Each attack is judged separately, on a new server.
+        // Each attack runs against a new server, so it does not affect the outcomes of later attacks.
         let outcome = Siege::start(times).await?.run(attack).await?;
         println!("{outcome}");
         let broken = outcome.broken(p99);

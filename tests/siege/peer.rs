@@ -125,7 +125,8 @@ impl RdmaPeer {
         }
     }
 
-    /// Sends a call with these Write chunks. `source` becomes the Read chunk of each eligible item.
+    /// Sends a call with these Write chunks. If there is a `source`, each eligible item has a Read chunk with
+    /// this segment.
     pub(crate) async fn call<P: Procedure>(
         &mut self,
         xid: u32,

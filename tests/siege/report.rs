@@ -106,7 +106,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the broken rules. `unloaded` is the p99 latency without an attack; `None` ignores latency.
+    /// Returns the broken rules. `unloaded` is the p99 latency without an attack. If it is `None`, latency is
+    /// not checked.
     pub(crate) fn broken(&self, unloaded: Option<Duration>) -> Vec<String> {
         let mut broken: Vec<String> = self.breach.iter().cloned().collect();
         let phases = [&self.before, &self.during, &self.after];

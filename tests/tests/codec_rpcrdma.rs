@@ -27,7 +27,7 @@ fn message(body: Body) -> Header {
     Header { xid: 0x1234_5678, credits: 32, body }
 }
 
-/// Checks the encoding, the decoding with a payload, and the rejection of truncated headers.
+/// Checks that the header encodes to `expected`, decodes with its payload, and is rejected if truncated.
 fn golden(header: &Header, expected: &[u32]) {
     let encoded = header.clone().encode();
     assert_eq!(encoded, words(expected));

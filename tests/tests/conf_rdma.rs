@@ -35,7 +35,8 @@ fn negotiated(threshold: u32) -> Negotiated {
     Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false }
 }
 
-/// Returns the requester's actions after the initial `PostReceives`, and the error of the call, if any.
+/// Submits a call of `len` bytes. Returns the requester's actions after the initial `PostReceives`, and the
+/// call's error, if any.
 fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
     requester.set_peer_limits(server);
@@ -95,7 +96,8 @@ fn r302_a_server_without_rdma_reads_gets_no_read_chunks() {
     assert!(matches!(failed, Some(TransportError::Unsendable(_))), "{failed:?}");
 }
 
-/// Returns an encoded call with `reads` Read chunks after a short stream, and with a Reply chunk.
+/// Returns an encoded call with a stream of 8 bytes, `reads` Read chunks for items after the stream, and a
+/// Reply chunk.
 fn call_with(reads: u32) -> Bytes {
     let segment = |handle| Segment { handle, length: 8, offset: 0 };
     let lists = ChunkLists {

@@ -573,7 +573,7 @@ fn r169_errors_fail_only_their_call() {
     assert_eq!(peer.failure(), TransportError::Version { low: 2, high: 3 });
     peer.receive(error(99, ErrorBody::Chunk));
     assert!(peer.events.is_empty());
-    // H31: an invalid error also fails its call.
+    // H31: an invalid error message also fails the call with its XID.
     peer.receive(words(&[3, 1, 8, 4, 77]));
     assert!(matches!(peer.failure(), TransportError::BadReply(_)));
     peer.call(4, short(4));

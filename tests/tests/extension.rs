@@ -91,7 +91,7 @@ fn a_peer_without_the_extension_answers_err_chunk() {
         let refused = decode_reply(&bytes, &MessageLimits::default());
         assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
     }
-    // The extension also decodes the error reply.
+    // A peer with the extension can also decode the error reply.
     let answer = Header { xid: 0x1234_5678, credits: 32, body: Body::Error(ErrorBody::Chunk) }.encode();
     let extended: RdmaMsg = xdr::from_bytes(&answer).expect("an error");
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));

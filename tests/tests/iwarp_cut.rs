@@ -235,8 +235,8 @@ impl Conversation {
         self.outcome
     }
 
-    /// Ends the connection for one peer, whose further output is lost. Ends the connection for the other peer
-    /// after that peer has processed the outstanding data.
+    /// Ends the connection for the peer that notices the cut first, whose further output is lost. Ends the
+    /// connection for the other peer after that peer has processed the outstanding data.
     fn handle_cut(&mut self) {
         let Cut { from, first, .. } = self.cut.expect("the stream is cut");
         let first = match first {

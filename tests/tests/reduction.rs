@@ -50,8 +50,8 @@ struct Variant {
     reduced: Vec<bool>,
     /// The approximate maximum number of segments of the longest chunk.
     pieces: u32,
-    /// Extra bytes of the Reply chunk and of the Write chunks for reduced items, and the size of a surplus
-    /// Write chunk.
+    /// The number of extra bytes in the Reply chunk and in each Write chunk of a reduced item. Also the size
+    /// of the surplus Write chunk.
     spare: u32,
     long_call: LongCall,
 }

@@ -129,7 +129,7 @@ fn nfs3_captures_in_rpcrdma_vectors_round_trip() {
         let counts = check(messages);
         let [calls, replies, others] = counts;
         assert!(calls >= 100 && replies >= 100, "{file}: {counts:?}");
-        // The other messages belong to NFSACL, which is not implemented, or are replies in Reply chunks.
+        // The skipped messages belong to NFSACL, which is not implemented, or are replies in Reply chunks.
         let of_nfs =
             |message: &&Captured| !message.name.contains("NFS3") || message.bytes[12..16] == [0, 0, 0, 1];
         assert_eq!(others, messages.iter().filter(of_nfs).count(), "{file}: {counts:?}");

@@ -61,7 +61,7 @@ async fn pair(at: SocketAddr, options: VerbsOptions) -> (VerbsConnection, VerbsC
     pair_for(at, RECEIVE, [options; 2]).await
 }
 
-/// Like [`pair`], with the size of a Receive, and with options for each peer.
+/// Like [`pair`], but with a given size of Receives and separate options for each peer.
 async fn pair_for(
     at: SocketAddr,
     receive: u32,
@@ -299,7 +299,7 @@ async fn read_depths_are_the_minimum_of_both_peers() {
 }
 
 /// Except for RDMA Reads over iWARP, data of up to 8 KiB uses memory that stays registered and that the peer
-/// cannot access. All other data uses separate memory.
+/// cannot access. All other data uses memory that is registered for one operation.
 #[tokio::test]
 async fn short_data_is_read_and_written() {
     let Some(at) = device() else { return };
@@ -400,8 +400,8 @@ async fn long_memory((mut local, mut peer): (VerbsConnection, VerbsConnection), 
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
 }
 
-/// The sizes are around the page size. siw copies shorter data at once, but reads longer data from memory
-/// when TCP sends the data. Memory that is reused too early would be sent with its new contents.
+/// The sizes are around the page size. siw copies data shorter than a page at once, but may read longer data
+/// from memory when TCP sends the data. Memory that is reused too early would be sent with its new contents.
 #[tokio::test]
 async fn data_is_captured_at_submission() {
     const EACH: usize = 800;

@@ -72,7 +72,7 @@ pub struct CapturedConnection {
     pub is_iwarp: bool,
     /// The calls and other events.
     pub conversation: Conversation,
-    /// The number of bytes missing from the capture before the connection's last captured byte.
+    /// The number of bytes missing from the capture before the last captured byte of each direction.
     pub lost: u64,
     /// The number of retransmitted bytes.
     pub retransmitted: u64,

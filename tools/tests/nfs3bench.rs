@@ -1,4 +1,4 @@
-//! The program `nfs3bench`, on local directories.
+//! Runs `nfs3bench` on local directories.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

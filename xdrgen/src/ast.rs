@@ -19,8 +19,8 @@ pub struct Specification {
     pub omitted: Vec<String>,
     /// Spans of unparsed text, which may define any name.
     pub unread: Vec<Span>,
-    /// Expanded uses of macros, in source order. A macro without parameters whose body is a value is a
-    /// constant instead.
+    /// Expanded uses of macros, in source order. A `#define` without parameters whose body is a value defines
+    /// a constant instead of a macro.
     pub expansions: Vec<Expansion>,
     /// Names defined in inactive branches of preprocessor conditions.
     pub hidden: Vec<Hidden>,

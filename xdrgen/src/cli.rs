@@ -56,7 +56,7 @@ enum Task {
     #[command(after_help = "\
 Examples:
   rpcrdma-xdrgen check kv.x --binding kv.ddp.toml
-  rpcrdma-xdrgen check rfc7863.txt rfc8276.txt           an extension and its base
+  rpcrdma-xdrgen check rfc7863.txt rfc8276.txt           a base and its extension
   rpcrdma-xdrgen check --message-format json kv.x        for an editor
   rpcrdma-xdrgen check --deny warnings kv.x              for CI")]
     Check(Inputs),
@@ -128,8 +128,8 @@ struct Inputs {
 struct Generation {
     #[command(flatten)]
     inputs: Inputs,
-    /// A file ending in .rs, or a directory; the default is standard output. Several documents become
-    /// modules: in the file, or in files beside mod.rs in the directory.
+    /// A file ending in .rs, or a directory; the default is standard output. If there are several
+    /// documents, each becomes a module in the file, or a file beside mod.rs in the directory.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// The path of the runtime in emitted code.

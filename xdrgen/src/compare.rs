@@ -100,9 +100,9 @@ pub(crate) enum Kind<'m> {
     /// A change in how a definition, field, discriminant or arm is declared. The string is the kind of the
     /// part: `struct`, `field` and so on.
     Written(&'static str),
-    /// The wire form of a use in both versions.
+    /// A changed wire form: the form in the base and the form in the new version.
     Form(View<'m>, View<'m>),
-    /// `bound` or `length`, and the value in the base and in the new version.
+    /// `bound` or `length`, the value in the base, and the value in the new version.
     Bound(&'static str, u32, u32),
     /// A field in only one of two structs with different layouts. The flag is true if the field was added,
     /// and false if it was removed.
@@ -143,7 +143,8 @@ pub(crate) struct Compared<'m> {
 struct EnumUses<'m> {
     /// The first use that does not select a union's arm.
     plain: Option<Path<'m>>,
-    /// Unions over the enum: the base's default arm, the new version's arms, and the path.
+    /// The unions with this enum as the discriminant: for each, the base's default arm, the new version's
+    /// arms, and the path.
     unions: Vec<(Option<&'m Arm>, Arms<'m>, Path<'m>)>,
 }
 
@@ -212,8 +213,8 @@ fn line(docs: &Docs) -> String {
     }
 }
 
-/// Returns the types that no other type and no procedure uses: these count as messages. For each cycle of
-/// such types, returns only the first type.
+/// Returns the types that no other type and no procedure uses: these count as messages. From a cycle of
+/// types that nothing outside the cycle uses, returns only the first type.
 fn roots(hir: &Hir) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(hir);
     let mut parts = HashSet::default();
@@ -351,8 +352,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Adds a change if a numbered part differs between the versions of its container. Returns the path of
-    /// the part.
+    /// Adds a change if a program, a version or a procedure differs between the two protocols. Returns the
+    /// path of the program, version or procedure.
     fn number(
         &mut self,
         within: Path<'m>,

@@ -266,7 +266,8 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The position.
     pub span: Span,
-    /// The name of the affected definition, if known. Several definitions may share one position.
+    /// The name of the affected definition, if known. Needed because several definitions may share one
+    /// position.
     pub(crate) within: Option<String>,
     pub(crate) notes: Vec<Note>,
     /// The definition or the part of a program that is omitted because of the finding.
@@ -314,8 +315,9 @@ impl Text {
 }
 
 impl Diagnostic {
-    /// Returns the stable code: `X0` documents, `X1` syntax, `X2` names and rules, `X3` bindings, `X4`
-    /// Rust output, `X5` extensions; two digits follow. `DIAGNOSTICS.md` has a section for each code.
+    /// Returns the stable code: `X` and three digits, such as `X212`. The first digit is the subject:
+    /// 0 documents, 1 syntax, 2 names and rules, 3 bindings, 4 Rust output, 5 extensions. `DIAGNOSTICS.md`
+    /// has a section for each code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.kind.code()

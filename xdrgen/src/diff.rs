@@ -2,8 +2,8 @@
 //! change affects the encoding.
 //!
 //! Types and constants are matched by name, and programs and their parts by number, then by name. A removed
-//! type and a new type with the same layout usually count as renamed. A change to a type is listed at its
-//! definition, not at each use.
+//! type and a new type with the same layout usually count as one renamed type. A change to a type is listed
+//! at its definition, not at each use.
 
 use serde::Serialize;
 

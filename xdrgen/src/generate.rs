@@ -151,8 +151,9 @@ fn read(
     (id, specification, trust)
 }
 
-/// Qualifies names by namespaces, applies additions, and supplies the external definitions that the documents
-/// use. Returns the settings of the resolution.
+/// Qualifies names by namespaces, merges additions into the definitions that they extend, and supplies
+/// definitions for names that the documents use but do not define. Returns the settings for
+/// `resolve::resolve`.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -237,8 +238,8 @@ fn analyzed(
     let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);
-    // A missing name is not reported if unparsed text may define it. With `keep_going`, the name is reported,
-    // since it explains an omission.
+    // An undefined name is not reported if unparsed text may define it. With `keep_going`, it is reported,
+    // since the report explains why a definition is omitted.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
     include::unseen::report(sources, |_| true, &options.defined, &mut found);

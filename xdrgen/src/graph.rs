@@ -73,7 +73,8 @@ impl Graph {
         &self.order
     }
 
-    /// Returns true if two types contain each other. Both may be the same type.
+    /// Returns true if two types contain each other, at any depth. If both are the same type, returns true if
+    /// the type contains itself.
     pub(crate) fn is_cycle(&self, one: TypeId, other: TypeId) -> bool {
         self.cycle(one) == self.cycle(other) && (one != other || self.is_in_cycle(one))
     }
@@ -232,8 +233,8 @@ impl Walk {
         }
     }
 
-    /// Leaves a type. If the type reaches no earlier type, it is the first of its cycle, and the cycle is
-    /// complete.
+    /// Leaves a type. If the type reaches no earlier type whose cycle is incomplete, it is the first of its
+    /// cycle, and the cycle is complete.
     fn close(&mut self, id: TypeId, graph: &mut Graph) {
         if self.lowest.get(id.0).copied() != Some(self.number(id)) {
             return;

@@ -29,7 +29,8 @@ const NAMED: usize = 4;
 
 /// Adds included documents recursively. The path of a file is relative to the including document. If the file
 /// is missing or cannot be read, an initial document of `sources` with the same file name is used instead.
-/// `defined` contains the names that are defined for conditions such as `#ifdef`, in the form of `-D`.
+/// `defined` contains the names that are defined for conditions such as `#ifdef`, in the form of `-D`: `NAME`
+/// or `NAME=VALUE`.
 ///
 /// An included document precedes the documents that include it, except in a cycle. Returns the new ids of the
 /// initial sources, in order.

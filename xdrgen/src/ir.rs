@@ -95,8 +95,8 @@ pub struct Derives {
 #[derive(Clone, Debug)]
 pub enum Body {
     Alias(Type),
-    /// A struct with one unnamed field, which is a counted array or a list. Stands for a typedef of a
-    /// bounded array or a list, or for an argument or a result.
+    /// A struct with one unnamed field, which is a counted array or a list. Represents an argument or a
+    /// result, or a typedef of a bounded array or of a list.
     Newtype(Field),
     Enum(Vec<Member>),
     Struct(Vec<Field>),
@@ -110,8 +110,8 @@ pub struct Member {
     pub name: String,
     pub ident: String,
     pub value: i32,
-    /// The index of an earlier member with the same value. Rust has one variant for each value, so this
-    /// member is a constant.
+    /// The index of an earlier member with the same value. Two variants of a Rust enum cannot have the same
+    /// value, so this member becomes a constant.
     pub same_as: Option<u32>,
     pub comments: Vec<String>,
 }

@@ -58,7 +58,8 @@ struct Lower<'a, 'f> {
     externs: &'a BTreeMap<String, String>,
     consts: HashMap<String, usize>,
     module: Module,
-    /// The index of the first member with each value, for each enum that is a discriminant.
+    /// For each enum that discriminates a union, maps each value to the index of the first member with this
+    /// value.
     places: HashMap<TypeId, HashMap<i128, usize>>,
 }
 

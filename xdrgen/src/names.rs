@@ -331,7 +331,8 @@ fn good_without(names: &[&str], prefix: &str) -> bool {
     })
 }
 
-/// The names in use in one scope, with their owners.
+/// The names in use in one scope. The owner of a name is the argument `name` of [`Taken::take`], or an empty
+/// string for a reserved name.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// The owner of each name, as a range of `owners`. One buffer saves memory for large enums.
@@ -341,7 +342,8 @@ pub struct Taken {
     conflicts: HashMap<String, usize>,
 }
 
-/// A name that is in use gets up to this many underscores; after further conflicts, it gets a number.
+/// A wanted name that is in use gets at most this many underscores. After further conflicts, it gets a number
+/// instead.
 const UNDERSCORES: usize = 3;
 
 impl Taken {

@@ -10,7 +10,7 @@ use crate::parse::Dialect;
 /// The files to emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One file, `NAME.rs`: a module, or a file to include. The file uses `Vec` and `Box` of the standard
+    /// One file, `NAME.rs`: a module, or a file for `include!`. The file uses `Vec` and `Box` of the standard
     /// library or of `alloc`.
     Module {
         /// The file's name without `.rs`.

@@ -1,4 +1,4 @@
-//! Paths relative to another directory. The paths need not exist.
+//! Computes paths relative to a given directory. The paths need not exist.
 
 use std::path::{Component, Path, PathBuf, absolute};
 
@@ -38,9 +38,8 @@ fn slashes(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
 
-/// Returns the path to `path` from a directory, and whether the two paths share more than the root. Returns
-/// `None` if the paths have different roots. Both paths may be absolute, or relative to the current
-/// directory.
+/// Returns `path` relative to `directory`, and whether the two paths share more than the root. Returns `None`
+/// if the paths have different roots. Both paths may be absolute, or relative to the current directory.
 fn path_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
     let (from, to) = (normal(&absolute(directory).ok()?), normal(&absolute(path).ok()?));
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
@@ -52,7 +51,7 @@ fn path_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
     Some((up.chain(to.components().skip(shared)).collect(), shared > root))
 }
 
-/// Removes `.` and `..` from an absolute path.
+/// Resolves `.` and `..` in an absolute path, without access to the file system.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {

@@ -80,7 +80,8 @@ fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Reso
 }
 
 /// Returns the breaches of the extension rules between two stages. Considers only documents before the
-/// extending document, since the other definitions of the extending document were written for the extension.
+/// first document that extends a definition. That document and later ones were written for the extended
+/// types.
 fn breaches(base: &Hir, new: &Hir) -> Vec<Diagnostic> {
     let spans: HashSet<Span> = base.types.iter().map(|ty| ty.docs.span).collect();
     let extending = new.types.iter().map(|ty| ty.docs.span).filter(|span| !spans.contains(span));

@@ -1,7 +1,7 @@
 //! The sizes of a program's messages, and the chunks that the messages need over RPC-over-RDMA version 1 for
 //! a given inline threshold.
 //!
-//! The sizes of types are those of the generated types: the maximum encoding, and the maximum without
+//! The sizes of a type are those of its generated type: the maximum encoded length, and the maximum without
 //! eligible items (RFC 8166 section 3.4.1).
 
 pub(crate) mod layout;

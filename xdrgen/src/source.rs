@@ -123,7 +123,7 @@ impl Source {
     }
 }
 
-/// Determines how errors in a document are handled: some documents cannot be corrected.
+/// Determines how errors in a document are handled, since some documents cannot be corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// The author can correct the document: mistakes are errors.

@@ -407,7 +407,7 @@ fn extensions_of_extensions_add_up() {
         .replace("ping ping;\n", "ping ping;\n case PONG: void;\n");
     let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", more.as_str())]);
     assert!(check(&sources, &Options::module("all")).diagnostics.is_empty());
-    // The second extension omits an addition of the first.
+    // The second extension omits an addition of the first extension.
     let other = EXTENSION.replace("PING = 2", "PONG = 3").replace("case PING: ping ping", "case PONG: void");
     let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", other.as_str())]);
     let found = check(&sources, &Options::module("all")).diagnostics;

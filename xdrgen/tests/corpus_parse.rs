@@ -156,8 +156,8 @@ const TOGETHER: &[(&str, &[&str])] = &[
 /// A document, the codes and lines of its findings, and the reasons.
 type Found = (&'static str, &'static [(&'static str, u32)], &'static str);
 
-/// All findings in the documents, except those of `WITHOUT`: codes, lines and reasons. All are warnings,
-/// except the stray letter and the procedures of RFC 1094 whose types are undefined or omitted.
+/// The findings in all documents that are not in `WITHOUT`: codes, lines and reasons. All findings are
+/// warnings, except those about the stray letter and procedures of RFC 1094 with undefined or omitted types.
 const FOUND: &[Found] = &[
     (
         "rfc1094.txt",

@@ -95,7 +95,7 @@ impl Fixture {
         let human = String::from_utf8(self.run("human").stderr).expect("text is UTF-8");
         let snapshot = folder().join(format!("{}.stderr", self.file));
         let kept = std::fs::read_to_string(&snapshot).unwrap_or_default();
-        // Other tests read the snapshots, so unchanged snapshots are not written.
+        // Other tests read the snapshots concurrently, so unchanged snapshots are not rewritten.
         if bless && kept != human {
             std::fs::write(&snapshot, &human).expect("the snapshot can be written");
             return None;

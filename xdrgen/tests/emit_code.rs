@@ -335,7 +335,7 @@ fn a_binding_marks_items_and_bounds_replies() {
     for expected in [
         "impl program::Binding for PV1 { const PORT: Option<u16> = None; const NETIDS: &'static [&'static str] = &[]; }",
         "#[ddp_eligible] pub data: Blob,",
-        // Eligible data of any size shares the message's memory.
+        // Eligible data shares the message's memory, so even short data is an `Opaque`.
         "pub type Blob = Opaque<64>;",
         "u64::from(args.count).saturating_add(args.wide).saturating_add(4)",
     ] {
@@ -357,7 +357,7 @@ fn a_result_with_more_items_than_write_chunks_is_marked() {
     let mark = "const NAME: &'static str = \"P_GET\";\n            const EXCESS_ITEMS: bool = true;\n";
     let marked = emitted(17, Data::Bytes);
     assert!(marked.contains(mark) && marked.matches("EXCESS_ITEMS").count() == 1, "{marked}");
-    // Borrowed items are not eligible.
+    // In borrowed output, no data is eligible.
     for other in [emitted(16, Data::Bytes), emitted(17, Data::Borrowed)] {
         assert!(!other.contains("EXCESS_ITEMS"), "{other}");
     }

@@ -80,7 +80,7 @@ fn a_directory_has_a_file_for_each_document() {
             "use super::base_1::{",
         ],
     );
-    // A single document is one file without modules.
+    // A single document becomes one file without modules.
     let files = emit(&FILES[..1], &Options::directory(true));
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].0, "base_1.rs");

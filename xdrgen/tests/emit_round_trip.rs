@@ -48,9 +48,9 @@ const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
     (&["rfc/rfc1813.txt"], [146, 2, 28], None),
     (&["rfc/rfc1833.txt"], [21, 2, 26], None),
     (&["rfc/rfc5531.txt"], [17, 1, 3], None),
-    // 124 typedefs, 28 enums, 197 structs and 61 unions; with `authsys_parms`.
+    // 124 typedefs, 28 enums, 197 structs, 61 unions, and the supplied `authsys_parms`.
     (&["rfc/rfc5662.txt"], [411, 2, 4], Some(1)),
-    // 131 typedefs, 32 enums, 236 structs and 71 unions; with `authsys_parms`.
+    // 131 typedefs, 32 enums, 236 structs, 71 unions, and the supplied `authsys_parms`.
     (&["rfc/rfc7863.txt"], [471, 2, 4], Some(1)),
     // RFC 8276 defines 13 types: 3 typedefs, 1 enum, 5 structs and 4 unions. It also adds members and
     // arms to other types.

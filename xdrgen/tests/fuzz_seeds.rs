@@ -1,5 +1,5 @@
-//! Runs the document targets of `fuzz/` on their seeds, so that machines without a fuzzer also detect
-//! compiler changes that break a target.
+//! Runs the document targets of `fuzz/` on their seeds, so that compiler changes that break a
+//! target are detected even without a fuzzer.
 
 use std::path::Path;
 

@@ -345,7 +345,7 @@ fn nfs_needs_chunks_for_known_procedures() {
     let read = ["80", "80", "inline", "count + padding + 104", "104", "Write chunk"];
     assert_eq!(row(&small, "NFSPROC3_READ")[1..], read);
     assert_eq!(row(&small, "NFSPROC3_READDIR").last().map(String::as_str), Some("Reply chunk"));
-    // The path in the result has at most 4,096 bytes, which fit at a threshold of 8192.
+    // The path in the result has at most 4096 bytes, which fit at a threshold of 8192 bytes.
     assert_eq!(row(&small, "NFSPROC3_READLINK").last().map(String::as_str), Some("Write chunk"));
     assert_eq!(
         row(&table(&["--inline", "8192"]), "NFSPROC3_READLINK").last().map(String::as_str),

@@ -63,8 +63,8 @@ impl Crates {
         Ok(Crates { libraries, compiled, dependencies })
     }
 
-    /// Writes a `rustdoc` wrapper that passes the paths of the crates, since mdbook cannot. Returns a
-    /// search path that finds the wrapper first.
+    /// Writes a `rustdoc` wrapper that passes the paths of the crates, since mdbook cannot. Returns a search
+    /// path that begins with the wrapper's directory.
     fn write(&self, folder: &Path) -> io::Result<OsString> {
         let path = env::var_os("PATH").unwrap_or_default();
         let mut script = format!(

@@ -119,8 +119,8 @@ impl Drop for Group {
     }
 }
 
-/// Sends SIGTERM to groups, so that a step of the gate also terminates its own groups. After
-/// [`GRACE`], kills the groups.
+/// Sends SIGTERM to `groups`, so that a step of the gate can terminate the groups that it started. After
+/// [`GRACE`], kills `groups`.
 fn end(groups: &[Pid]) {
     kill(groups, Signal::TERM);
     thread::sleep(GRACE);

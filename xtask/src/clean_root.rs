@@ -63,7 +63,8 @@ pub(crate) fn is_inside() -> bool {
     Path::new(XTASK).exists()
 }
 
-/// Returns the search path in the root: the programs that a step of the gate installs, Rust, and the linker.
+/// Returns the search path in the root: the directories of the programs that a step of the gate installs, of
+/// Rust, and of the linker.
 pub(crate) fn search_path() -> Result<PathBuf, String> {
     let own = [Path::new(HOME).join("bin"), rust()?.join("bin")];
     let path = env::join_paths(own.into_iter().chain(SEARCH_PATH.map(PathBuf::from)));
@@ -209,8 +210,8 @@ fn paths(ldd: &str) -> Result<Vec<PathBuf>, String> {
     Ok(files.filter(|file| file.starts_with('/')).map(PathBuf::from).collect())
 }
 
-/// Copies a file to the canonical path of its directory in the root. For a link, copies the link's
-/// target.
+/// Copies a file to the same path in the root, but with the canonical path of its directory. If the file is a
+/// link, the copy has the content of the link's target.
 fn copy(root: &Path, file: &Path) -> io::Result<()> {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());

@@ -1,9 +1,9 @@
 //! Import cycles between the files of a crate.
 //!
 //! File A imports file B if code in A names an item that B defines. The name is in a private `use`, or in a
-//! path from `crate`, `super`, `self`, a child module or an imported name. A `pub use` is a re-export, not an
-//! import: a file that names a re-exported item imports the file that defines the item. Uses of the items of
-//! any ancestor module do not count, because a module belongs to its ancestors.
+//! path that begins with `crate`, `super`, `self`, a child module or an imported name. A `pub use` is a
+//! re-export, not an import: a file that names a re-exported item imports the file that defines the item.
+//! Uses of the items of any ancestor module do not count, because a module belongs to its ancestors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -106,7 +106,7 @@ fn interop(root: &Path) -> Result<(), String> {
     put(root, INTEROP, "ledger", &matrix(&Ledger::read(root)?))
 }
 
-/// Fails if `docs/interop.md` differs from the ledger.
+/// Fails if the matrix in `docs/interop.md` does not match the ledger.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let text = read(root, INTEROP)?;
     if replace(&text, "ledger", &matrix(&Ledger::read(root)?))? == text {

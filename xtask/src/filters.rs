@@ -85,7 +85,7 @@ impl<'a> Unmatched<'a> {
         Unmatched { filters: filters.only.to_vec(), ran: false }
     }
 
-    /// Processes a line of output: `test NAME ... ok`.
+    /// Processes a line of output, such as `test NAME ... ok`.
     fn process(&mut self, line: &str) {
         let name = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
         let Some((name, outcome)) = name else { return };

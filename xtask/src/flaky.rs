@@ -100,7 +100,8 @@ impl Suite {
     }
 }
 
-/// Runs the binary once. Returns the failed tests, or a description of the failure if no test is named.
+/// Runs the binary once. Returns the failed tests, or a description of the failure if the output names no
+/// failed test.
 fn run_once(binary: &Binary, folder: &Path, number: usize) -> Result<Vec<String>, String> {
     let mut command = binary.command();
     command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");

@@ -242,8 +242,8 @@ fn write(root: &Path) -> Result<(), String> {
 /// Compares the files of the workspace with newly generated files.
 ///
 /// # Errors
-/// Returns the missing and the different files, the first difference in each, and the command that updates
-/// them.
+/// Returns the missing files, each differing file with its first difference, and the command that updates
+/// the files.
 pub fn check(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     for (path, text) in files(root)? {

@@ -98,8 +98,8 @@ fn command(root: &Path, kerberos: bool) -> Command {
     cargo::command(root, &[&["test", "--test", "interop"], features].concat())
 }
 
-/// Fails if a filter of a named group matches no test. `kerberos` selects the groups with or without
-/// Kerberos.
+/// Fails if a filter of a named group matches no test. If `kerberos` is true, checks the groups that need
+/// Kerberos. Otherwise, checks the other groups.
 pub(crate) fn check_filters<'a>(
     root: &Path,
     kerberos: bool,

@@ -15,7 +15,7 @@ use crate::tools;
 /// Options of `cargo xtask miri`.
 #[derive(Default, clap::Args)]
 pub(crate) struct Arguments {
-    /// Part of the names of the tests to run (default: all)
+    /// Run only tests whose names contain this text (default: all)
     tests: Option<String>,
     /// Only check that the requirements are present
     #[arg(long)]
@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
 /// the original pointers.
 const FLAGS: &str = "-Zmiri-strict-provenance";
 
-/// Modules whose tests take about half of the run time. Miri uses one core, so both halves run at once.
+/// Modules whose tests take about half of the run time. Miri uses one core, so these tests and all others run
+/// at the same time, in two processes.
 const FIRST_HALF: &[&str] =
     &["tests::closing::", "tests::connecting::", "tests::failures::", "tests::pacing::"];
 
@@ -52,7 +53,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if let Some(only) = arguments.tests.as_deref() {
         return test(&Filters { only: &[only], skip: &[] });
     }
-    // Both halves use this build of the standard library.
+    // Builds the standard library before both test runs use it.
     tools::succeed(Command::new("cargo").args(["+nightly", "miri", "setup"]), "`cargo miri setup` failed")?;
     thread::scope(|scope| {
         let first = scope.spawn(|| test(&Filters { only: FIRST_HALF, skip: &[] }));

@@ -478,8 +478,8 @@ fn exactly(text: &str) -> String {
     format!("^{}$", escaped.collect::<String>())
 }
 
-/// Returns the lines of cargo-mutants' output that no survivor in the list explains. Each line begins with a
-/// file, a line number and a column. The numbers change with the code and are not compared.
+/// Returns the lines of `missed` that match no listed survivor with a reason. Each line begins with a file, a
+/// line number and a column. The numbers change with the code and are not compared.
 fn unexplained(missed: &str, survivors: &[Survivor]) -> Vec<String> {
     let is_explained = |line: &str| {
         let Some((place, mutant)) = line.split_once(": ") else { return false };

@@ -12,7 +12,8 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds a line of output if it is a summary: `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    /// Adds the counts of a line of output if the line is a summary, such as
+    /// `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
     pub(crate) fn add(&mut self, line: &str) {
         let Some(summary) = line.strip_prefix("test result: ") else { return };
         // The outcome ends with a full stop.

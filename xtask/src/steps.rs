@@ -43,7 +43,8 @@ fn features(root: &Path) -> Result<(), String> {
     filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })
 }
 
-/// Tests the features of `optional.rs`, and checks the filters of the tests with Kerberos.
+/// Tests the optional features (`optional.rs`). If Kerberos can be compiled here, also checks the filters of
+/// the tests with Kerberos.
 fn optional_tests(root: &Path) -> Result<(), String> {
     optional::test(root)?;
     if rpcrdma_verbs_packages::missing_for_krb5().is_empty() { check_filters(root, true) } else { Ok(()) }
@@ -56,16 +57,16 @@ fn interop(root: &Path) -> Result<(), String> {
     interop::run(root, "interop", &interop::IWARP)
 }
 
-/// Checks the filters of the steps and jobs that run tests against Linux's client and server. `kerberos`
-/// selects the steps and jobs with or without Kerberos. Without this check, a filter that matches no test is
-/// noticed only when its job runs.
+/// Checks the filters of the steps and jobs that run tests against Linux's client and server. If `kerberos`
+/// is true, checks the steps and jobs that need Kerberos. Otherwise, checks all others. Without this check, a
+/// filter that matches no test is noticed only when its job runs.
 fn check_filters(root: &Path, kerberos: bool) -> Result<(), String> {
     let steps = STEPS.iter().chain(JOBS).filter_map(|step| Some((step.name, step.group()?)));
     let gate = [("interop", &interop::IWARP)];
     interop::check_filters(root, kerberos, gate.into_iter().chain(steps))
 }
 
-/// Runs README's test command, without the tests that need the lab. These tests have separate steps.
+/// Runs README's test command, but skips the tests that need the lab, which have separate steps.
 fn tests(root: &Path) -> Result<(), String> {
     let arguments = ["test", "--workspace"];
     let mut command = cargo::command(root, &arguments);

@@ -1,9 +1,9 @@
 //! `cargo xtask ci walk`: follows the quick start of README and the guides `getting-started`, `compile` and
 //! `types` as a new user, in packages outside the workspace.
 //!
-//! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. This
-//! step adds `[package]` to the manifests, and replaces the path of the clone, `../rpcrdma`, with the path of
-//! the workspace.
+//! The documents, bindings, manifests, programs and commands come from code blocks of `README.md` and
+//! `docs/`. This step adds `[package]` to the manifests, and replaces the path of the clone, `../rpcrdma`,
+//! with the path of the workspace.
 //!
 //! The step runs in a root directory with only Rust, a C linker and the C runtime (`clean_root.rs`). If a
 //! guide needs any other program, header or library, the step fails.

@@ -12,7 +12,7 @@ use crate::provider::Provider;
 /// Accesses files on an NFSv3 server over RPC-over-RDMA (by default, iWARP in user space), or over TCP.
 ///
 /// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. nfs3 calls
-/// MOUNT on the same connection, or on the port that the server's rpcbind returns. ?mountport=PORT at the end
+/// MOUNT on the NFS connection, or on the port that the server's rpcbind returns. ?mountport=PORT at the end
 /// of the URL overrides both. ?sec=krb5, ?sec=krb5i and ?sec=krb5p use your Kerberos ticket. In a path, %20
 /// is a space and %3F is a question mark.
 ///

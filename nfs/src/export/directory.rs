@@ -6,13 +6,13 @@
 //! handle before it is used.
 //!
 //! Limitations:
-//! - Only a server that runs as root uses its callers' identities. Files are then accessed with the
-//!   caller's user, group and supplementary groups, and new files belong to the caller. Any other server
-//!   has the rights of its own user for all callers, and new files belong to that user
+//! - Only a server that runs as root uses its callers' identities. It accesses files with the caller's user,
+//!   group and supplementary groups, and new files belong to the caller. Any other server has the rights of
+//!   its own user for all callers, and new files belong to that user
 //!   ([`DirectoryExport::impersonates_callers`]).
 //! - If another process renames a file, the file's handles are stale until a client looks up the new name.
-//!   The first stale handle, for example from an earlier server, starts a walk over the whole directory. The
-//!   walk also finds renamed files. It runs only once, and stops after 1,048,576 files.
+//!   The first stale handle, for example one from before a restart of the server, starts a walk over the
+//!   whole directory. The walk also finds renamed files. It runs only once, and stops after 1,048,576 files.
 //! - If the file system stores no creation times, or if two files have the same creation time, a handle of a
 //!   removed file can refer to a later file with the same inode number.
 //! - LOOKUP and MKDIR fail with [`NfsError::NameTooLong`] for a directory that is more than 1,024 levels
@@ -204,7 +204,7 @@ impl Located {
 
 impl DirectoryExport {
     /// Opens a directory. Handles are valid until the returned value is dropped. With a stored key
-    /// ([`DirectoryExport::keyed`]), handles stay valid longer.
+    /// ([`DirectoryExport::keyed`]), handles also stay valid when the server restarts.
     ///
     /// # Errors
     /// Fails if the path cannot be opened or is not a directory, or if the system cannot provide random bytes

@@ -18,7 +18,7 @@ const ATTRIBUTES: [u64; 2] = [4, 88];
 pub(super) struct Room {
     /// The remaining bytes of the reply.
     max: u64,
-    /// The remaining bytes for entries without their attributes and handles (`dircount` of READDIRPLUS).
+    /// The remaining bytes for entries, excluding their attributes and handles (`dircount` of READDIRPLUS).
     names: u64,
     entries: usize,
 }

@@ -95,8 +95,8 @@ fn find<'a, E>(
     found.min_by_key(|(_, below)| below.clone().count())
 }
 
-/// Returns the flavors that NFS calls may use. Includes AUTH_NONE if AUTH_SYS is accepted: callers with
-/// AUTH_NONE are anonymous.
+/// Returns the flavors that NFS calls may use. If AUTH_SYS is accepted, calls with AUTH_NONE are accepted as
+/// anonymous calls, so AUTH_NONE is included.
 fn flavors(policy: &ExportPolicy) -> Vec<i32> {
     let none = policy.security.contains(&Security::Sys).then_some(AUTH_NONE);
     policy.security.iter().map(|security| security.flavor()).chain(none).collect()

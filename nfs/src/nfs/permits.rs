@@ -75,7 +75,8 @@ impl<K: Clone + Eq + Hash> KeyedSemaphores<K> {
     async fn acquire(self: Arc<Self>, key: K) -> Result<KeyPermit<K>, AcquireError> {
         let new = || Arc::new(Semaphore::new(self.max));
         let semaphore = self.lock().entry(key.clone()).or_insert_with(new).clone();
-        // The permit is created before waiting, so that an abandoned call removes an unused semaphore.
+        // `held` exists before the wait starts. If the call is abandoned, dropping `held` removes an unused
+        // semaphore.
         let mut held = KeyPermit { registry: self, key, permit: None };
         held.permit = Some(semaphore.acquire_owned().await?);
         Ok(held)

@@ -58,7 +58,7 @@ pub trait Binding: Program {
 }
 
 /// A program version that is called only in the backward direction, by the server (RFC 8167). Its messages
-/// have no chunks, so none of their items are eligible: `#[xdr(backward)]` on a message type enforces this
+/// have no chunks, so none of their items are eligible. `#[xdr(backward)]` on a message type enforces this
 /// rule. Such a version cannot also be a [`Binding`].
 ///
 /// An implementation also needs [`Directed`] and [`Program::BACKWARD_ONLY`], which fix the direction:
@@ -174,8 +174,8 @@ pub trait Procedure: 'static {
     const EXCESS_ITEMS: bool = false;
 
     /// Returns the maximum size of the reply to these arguments. The default is
-    /// [`MAX_REPLY`](Procedure::MAX_REPLY). Use that constant for bounds that are the same for all arguments:
-    /// the constant is checked, but the result of this function is not.
+    /// [`MAX_REPLY`](Procedure::MAX_REPLY). If the bounds do not depend on the arguments, use that constant,
+    /// which is checked at compile time. The result of this function is not checked.
     fn reply_bounds(args: &Self::Args) -> ReplyBounds {
         let _ = args;
         Self::MAX_REPLY
@@ -338,9 +338,9 @@ pub trait Service: Send + Sync + 'static {
     /// the RPC reply header.
     ///
     /// A cached call runs to completion even if its connection is lost. Its future is dropped at an await
-    /// point only if a stopping server runs out of time. An uncached call, or any call of a server without a
-    /// cache, is also dropped when its connection closes. If a procedure must still run to completion, put it
-    /// in a separate task, which this future awaits.
+    /// point only if the drain timeout of a stopping server expires. An uncached call, or any call of a
+    /// server without a cache, is also dropped when its connection closes. If a procedure must complete even
+    /// then, run it in a separate task that this future awaits.
     ///
     /// # Errors
     /// Returns a [`Reject`], which is sent to the caller. The content of `reply` is dropped.

@@ -51,7 +51,7 @@ pub struct SessionCall {
 /// An event of a session.
 #[derive(Debug)]
 pub enum SessionEvent {
-    /// A connection is needed: the owner must call [`Session::handle_connected`] or
+    /// A connection is needed: the owner must try to connect, and then call [`Session::handle_connected`] or
     /// [`Session::handle_connect_failed`].
     Connect,
     /// A call completed. After a call without a reply, the connection may still hold memory that the call
@@ -154,7 +154,8 @@ pub struct Session<R> {
     /// The value of `abandoned` that triggers a sweep. A sweep removes abandoned and timed-out calls without
     /// resources on the connection.
     sweep_at: usize,
-    /// The start of the interval that [`Policy::max_silence`] limits.
+    /// The start of the interval that [`Policy::max_silence`] limits: the latest received message, new
+    /// connection, or first call after an idle period.
     last_received: Time,
     /// The reason why the session accepts no more calls.
     closing: Option<CloseReason>,
@@ -496,7 +497,8 @@ impl<R: SessionRequester> Session<R> {
         self.events.push_back(SessionEvent::Disconnected(reason.clone()));
         match self.policy.reconnect {
             Some(reconnect) => {
-                // A connection without calls has not failed, unless the policy reconnects even without calls.
+                // The end of a connection without unanswered or lost calls is a failure only if the policy
+                // reconnects even without calls.
                 let needed = self.policy.keep || self.unanswered() > 0;
                 let failed = match state {
                     State::Up { answered, lost, .. } => !answered && (lost || needed),

@@ -1,8 +1,8 @@
 use alloc::vec::Vec;
 use core::mem;
 
-/// A table of calls, keyed by a number that the table's owner chooses: an XID or a count. The low bits of the
-/// number select the slot, so consecutive numbers have adjacent slots.
+/// A table of calls, keyed by a number that the table's owner chooses: an XID or a counter value. The low
+/// bits of the number select the slot, so consecutive numbers have adjacent slots.
 ///
 /// A peer must not choose the numbers, because colliding numbers make every access slow.
 #[derive(Clone, Debug)]

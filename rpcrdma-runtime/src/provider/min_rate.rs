@@ -23,8 +23,8 @@ impl MinRate {
         MinRate { rate, start: None }
     }
 
-    /// Returns true if the peer is too slow. `progress` is the number of octets so far, or `None` if nothing
-    /// is expected.
+    /// Returns true if the peer is too slow. `progress` is the number of octets transferred so far, or
+    /// `None` if no progress is expected.
     pub fn is_missed(&mut self, progress: Option<u64>) -> bool {
         let Some(now) = progress.filter(|_| self.rate > 0) else {
             self.start = None;

@@ -28,7 +28,7 @@ pub(super) const fn procedure<Q: Procedure>() {
     );
 }
 
-/// Checks that the connecting client may call the program.
+/// Checks that the program is not `BackwardOnly`, because only the server calls such a program.
 pub(super) const fn forward<P: Program>() {
     assert!(!P::BACKWARD_ONLY, "only the server calls a `BackwardOnly` program: a client cannot call it");
 }

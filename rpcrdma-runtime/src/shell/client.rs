@@ -24,9 +24,9 @@ use crate::xdr::{BytesMut, Message, Received};
 
 /// A client of one server. Clones share its connection, and any number of tasks may make calls concurrently.
 ///
-/// The client can call any program that has an Upper-Layer Binding. Calls beyond the credits wait. Dropping a
-/// call's future abandons the call; its buffers stay with the connection until they are fenced. Dropping the
-/// last clone closes the connection.
+/// The client can call any program that has an Upper-Layer Binding. Calls that exceed the server's credits
+/// wait. Dropping a call's future abandons the call; its buffers stay with the connection until they are
+/// fenced. Dropping the last clone closes the connection.
 ///
 /// A connection ends when it is lost, stays idle for too long, or cannot release the resources of a timed-out
 /// call ([`CallError::Timeout`]). By default, the client then reconnects as soon as it has calls, and

@@ -448,7 +448,7 @@ impl<O: Outbound> Driver<O> {
         let now = self.shared.now();
         let mut state = self.shared.lock();
         match made {
-            // A connection that was made too late is dropped after the lock is released.
+            // If the session has ended, the new connection is dropped after the lock is released.
             _ if state.ended => {}
             Ok(connected) => state.connected(connected, now),
             Err(error) => {

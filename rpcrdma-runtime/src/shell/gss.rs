@@ -102,8 +102,8 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
     /// # Errors
     /// The errors of a call. The client drops the context even if the call fails.
     pub async fn destroy(&self) -> Result<(), CallError> {
-        // The lock is released first: the exchange may take a long time, and a new context can be established
-        // meanwhile.
+        // Releases the lock before the exchange, which may take a long time, so that other calls can
+        // establish a new context meanwhile.
         let context = self.0.context.lock().await.take();
         match context {
             Some(context) => destroy::<C, P>(&self.0.transport, &context).await,

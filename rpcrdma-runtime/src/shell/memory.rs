@@ -189,7 +189,8 @@ mod tests {
                 taken.push(memory);
             }
         }
-        // Each further owner has room for one small call.
+        // Once memory use exceeds the budget by a quarter, each further owner has room for only
+        // one small call.
         assert!(budget.used() <= (20 << 20) + 1000 * SMALL && budget.used() > 20 << 20, "{budget:?}");
         let other = account(&budget, 1);
         assert!(now(&other, SMALL).await.is_some());

@@ -54,11 +54,11 @@ pub struct ClientOptions {
     /// if they have chunks. A server of this crate calls the programs through
     /// [`BackwardClient`](super::BackwardClient).
     ///
-    /// The client accepts backward calls as soon as a connection is made. The forward program must announce
-    /// the backward programs to the server on each connection
-    /// ([`Client::next_connection`](super::Client::next_connection)), with a call that the server has not
-    /// received before. A client with backward programs stays connected: `idle` does not apply. With
-    /// [`reconnect`](Self::reconnect), a lost connection is replaced even without calls.
+    /// The client accepts backward calls as soon as a connection is made. On each connection
+    /// ([`Client::next_connection`](super::Client::next_connection)), the caller must announce the backward
+    /// programs to the server with a call of the forward program. This call must be new, because a server may
+    /// replay a cached reply to a retransmission. A client with backward programs stays connected: `idle`
+    /// does not apply. With [`reconnect`](Self::reconnect), a lost connection is replaced even without calls.
     ///
     /// At most [`Config::backward_credits`] backward calls run at a time. Until a handler waits, the handler
     /// runs on the task that receives the replies to the client's own calls. Use
@@ -131,9 +131,9 @@ pub struct ServerOptions {
     ///
     /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
     ///    idle longest.
-    /// 2. If any address has at least two more connections than the address of the new connection, the server
-    ///    closes the least recently active connection of the address with the most connections, idle
-    ///    connections first.
+    /// 2. If an address has at least two more connections than the new connection's address, the server
+    ///    closes one connection of the address with the most. It chooses the least recently active idle
+    ///    connection, or else the least recently active busy connection.
     /// 3. If any address has at least two connections, the server closes the new connection.
     /// 4. Otherwise, the new connection waits to be accepted.
     ///

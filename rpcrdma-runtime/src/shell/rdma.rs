@@ -161,7 +161,8 @@ impl<C: Connection> RdmaInbound<C> {
                     if !self.draining {
                         return Some(Event::Call((key, memory.clone()), message, memory));
                     }
-                    // The client detects that the connection closes, and can call another server.
+                    // Sends no reply: the client detects that the connection closes, and can call another
+                    // server.
                     self.responder.drop_call(key);
                 }
                 ResponderEvent::Closed(reason) => return Some(Event::Closed(reason)),

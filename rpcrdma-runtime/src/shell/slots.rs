@@ -73,8 +73,8 @@ struct State {
     last: u64,
 }
 
-/// Minimum idle time after which a connection of any owner may be closed to make room. The server also waits
-/// at most this long for a closed connection to end before it closes another connection.
+/// Minimum idle time after which a connection of any owner may be closed to make room. If a connection that
+/// was asked to close does not end within this time, the server may close another connection.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Owners with at least this many more connections than the new connection's owner can lose connections that
@@ -98,10 +98,11 @@ impl Slots {
         self.wait(|state| is_available(state).then_some(())).await;
     }
 
-    /// Waits for a slot for a connection from this address. If no slot is free, closes the connection that
-    /// has been idle longest, if it has been idle for at least [`GRACE`]. Otherwise closes the least recently
-    /// active connection of the owner with the most connections, idle connections first, if [`EXCESS`]
-    /// permits it.
+    /// Waits for a slot for a connection from this address. May close another connection to make room: the
+    /// connection that has been idle longest, if it has been idle for at least [`GRACE`]. If no connection
+    /// has been idle that long, and [`EXCESS`] permits it, closes a connection of the owner with the most
+    /// connections. This is the owner's least recently active idle connection, or else the owner's least
+    /// recently active busy connection.
     ///
     /// Returns `None` if the owner of the new connection has reached its limit. Also returns `None` if a
     /// connection may be closed only for an owner with fewer connections: waiting would delay other owners.

@@ -6,11 +6,11 @@ use core::cmp::min;
 /// represent. If a size is set directly, both peers use the value that [`PrivateData::announced`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
-    /// Whether the sender supports remote invalidation (the R flag, RFC 8797 section 4.1).
+    /// Whether this peer supports remote invalidation (the R flag, RFC 8797 section 4.1).
     pub remote_invalidation: bool,
-    /// The maximum size of the sender's Sends in bytes: a multiple of 1,024 from 1,024 to 262,144.
+    /// The maximum size of this peer's Sends in bytes: a multiple of 1,024 from 1,024 to 262,144.
     pub send_size: u32,
-    /// The maximum size of a Send that the sender can receive, in bytes: same constraints as `send_size`.
+    /// The maximum size of a Send that this peer can receive, in bytes: same constraints as `send_size`.
     pub receive_size: u32,
 }
 
@@ -66,7 +66,7 @@ impl PrivateData {
         }
     }
 
-    /// Returns the values that the peer decodes: both peers use these sizes.
+    /// Returns the parameters with rounded sizes, as the peer decodes them. Both peers use these sizes.
     #[must_use]
     pub fn announced(&self) -> PrivateData {
         PrivateData::new(self.remote_invalidation, self.send_size, self.receive_size)

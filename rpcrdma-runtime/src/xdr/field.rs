@@ -4,7 +4,8 @@
 //! [`Encode`] and [`Decode`], the compiler would report three errors for this type. Derived code therefore
 //! requires only [`Layout`], and calls methods of [`Field`] for everything else. If the type has the trait
 //! that a method needs, [`Field`]'s own method is selected. Otherwise, the method of [`Known`] or [`Written`]
-//! reports the missing trait. If an error is already reported, the method of [`Unknown`] is selected.
+//! reports the missing trait. If an error for this type is already reported, the method of [`Unknown`] is
+//! selected instead.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;

@@ -142,7 +142,7 @@ impl<const MAX: u32> Opaque<MAX> {
         Opaque(self.0)
     }
 
-    /// Returns the bytes, which stay shared.
+    /// Returns a reference to the shared bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &Bytes {
         &self.0
@@ -232,7 +232,7 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Variable-length opaque data of at most `MAX` bytes, stored inline: for example a file handle.
+/// Variable-length opaque data of at most `MAX` bytes, such as a file handle, stored inline.
 ///
 /// `MAX` is at most 255.
 #[derive(Clone, Copy)]

@@ -72,8 +72,8 @@ pub(crate) fn keep_pieces(mut pieces: Vec<Bytes>) {
     }
 }
 
-/// Returns the content of a buffer followed by a copy of `suffix`. Stores the buffer's memory for reuse,
-/// unless this memory becomes a long message without a suffix.
+/// Returns the content of a buffer followed by a copy of `suffix`. A long message without a suffix takes over
+/// the buffer's memory. In all other cases, this memory is stored for reuse.
 pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     if suffix.is_empty() && buffer.len() > SHORT {
         return buffer.into_vec().into();

@@ -112,9 +112,9 @@ pub fn pass(client: &impl Passes) -> JoinHandle<Result<u32, CallError>> {
     tokio::spawn(async move { client.call::<Pass>(&()).await })
 }
 
-/// Kills the server twice, while twenty calls wait, at the gate or in the client, and other calls transfer
-/// data. Waits for the arrival of `first` calls before the first kill, and of `then` calls before the second
-/// kill. Returns the last server, which has replied to the remaining calls.
+/// Kills the server twice. At each kill, twenty calls wait at the gate or in the client, and other calls
+/// transfer data. Waits for the arrival of `first` calls before the first kill, and of `then` calls before
+/// the second kill. Returns the last server, which has replied to the remaining calls.
 pub async fn kill_twice<T: Transport>(
     mut server: Running,
     client: &(impl Passes + Caller<Echo, Error = CallError>),

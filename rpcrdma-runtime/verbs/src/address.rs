@@ -15,7 +15,7 @@ const fn family(number: c_int) -> sa_family_t {
 }
 
 pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
-    // SAFETY: these structures contain only integers, so all zeros is a valid value.
+    // SAFETY: the structure contains only integers, so all zeros is a valid value.
     let mut storage: sockaddr_storage = unsafe { mem::zeroed() };
     let at = &raw mut storage;
     match address {

@@ -42,7 +42,7 @@ pub struct VerbsConnection {
     phase: Phase,
     /// Registrations and deregistrations of advertised memory that run on other threads.
     blocking: JoinSet<Result<Blocking, RecvError>>,
-    /// The time since which polling has made no progress, for [`VerbsOptions::spin`].
+    /// The time at which polling stopped making progress, for [`VerbsOptions::spin`].
     idle_since: Option<Instant>,
     /// The end of the current interval of [`VerbsOptions::keepalive`].
     keepalive: Option<Pin<Box<Sleep>>>,

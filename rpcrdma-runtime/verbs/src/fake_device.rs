@@ -119,7 +119,7 @@ struct Device {
     delivered: BTreeMap<usize, Delivered>,
     lists: BTreeMap<usize, *mut [*mut ib::ibv_device; 2]>,
     errors: Vec<String>,
-    /// Regions that failed to deregister, and their domains. They are kept until the process exits.
+    /// Regions whose deregistration failed, and their domains. They are kept until the process exits.
     leaked_regions: Vec<Region>,
     leaked_domains: Vec<Domain>,
     hardware: *mut ib::ibv_device,
@@ -299,7 +299,7 @@ impl FakeDevice {
         device().last_write
     }
 
-    /// Returns the number of regions that failed to deregister in all tests so far.
+    /// Returns the number of regions whose deregistration failed in all tests so far.
     pub(super) fn leaked(self) -> usize {
         device().leaked_regions.len()
     }

@@ -1,8 +1,8 @@
 //! RDMA devices through libibverbs and librdmacm: InfiniBand, RoCE and iWARP adapters, and Linux's software
 //! devices rxe and siw.
 //!
-//! A `Client` of [`rpcrdma_runtime`] connects with a [`VerbsConnector`]. A `Server` accepts connections from
-//! a [`VerbsListener`]:
+//! A `Client` of [`rpcrdma_runtime`] connects with a [`VerbsConnector`]. A `Server` accepts connections
+//! through a [`VerbsListener`]:
 //!
 //! ```no_run
 //! # #[cfg(feature = "devices")]

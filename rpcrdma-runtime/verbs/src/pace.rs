@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep};
 /// The rate applies only while the oldest work has at least this age, because a long round trip is not a low
 /// rate.
 const LATE: Duration = Duration::from_secs(1);
-/// The time limit for the oldest request, in addition to the time that the octets covered by its completion
+/// The oldest request must complete within this time, plus the time that the octets covered by its completion
 /// take at the minimum rate.
 const STALL: Duration = Duration::from_secs(30);
 

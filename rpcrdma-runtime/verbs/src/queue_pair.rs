@@ -102,8 +102,8 @@ unsafe impl Send for QueuePair {}
 impl QueuePair {
     /// Creates the queue pair of an id that is bound to a device, and posts the first Receives.
     ///
-    /// If `windowed`, memory is advertised through windows, provided that the options and the device permit
-    /// windows and a window is free.
+    /// Memory is advertised through windows if `windowed` is true, the options and the device permit windows,
+    /// and a window is free.
     pub(super) fn new(
         id: &Arc<Id>,
         receive_size: u32,

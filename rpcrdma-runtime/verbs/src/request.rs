@@ -34,8 +34,8 @@ pub(super) enum Work {
     },
     /// Checks that the peer is alive: an empty RDMA Write, which the peer's device acknowledges.
     Probe,
-    /// A transfer whose memory is registered, or its remainder, from offset `at`. A transfer that exceeds the
-    /// port's maximum message length is posted in parts.
+    /// The part of a transfer from offset `at` to its end. The local memory is registered. A transfer that
+    /// exceeds the port's maximum message length is posted in parts.
     Rest {
         transfer: Transfer,
         at: usize,

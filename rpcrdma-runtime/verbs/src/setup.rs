@@ -26,9 +26,9 @@ const PORT_ATTEMPTS: usize = 10;
 
 /// Connects over the RDMA device that has a route to the address.
 ///
-/// `private_data` (at most 56 octets) is sent to the peer. Without memory windows, its R flag is cleared
-/// first. The connection manager may append zeros. `receive_size` is the size of the largest message that
-/// the peer may send, in octets.
+/// `private_data` (at most 56 octets) is sent to the peer. If the connection has no memory windows, the R
+/// flag in the data is cleared first. The connection manager may append zeros. `receive_size` is the size of
+/// the largest message that the peer may send, in octets.
 ///
 /// # Errors
 /// Returns [`VerbsError`] if the private data is too long, if no device has a route to the address, if the

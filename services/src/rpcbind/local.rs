@@ -18,7 +18,8 @@ use tokio::time::timeout;
 
 use super::MAX_REPLY;
 
-/// A connection over a local socket, with the record marking of TCP. The connection runs one call at a time.
+/// A connection over a local socket, with the record marking of RPC over TCP. The connection runs one call at
+/// a time.
 #[derive(Debug)]
 pub(super) struct Local {
     /// `None` if the last exchange failed, was cancelled, or received anything other than the reply to its

@@ -35,7 +35,7 @@ impl Archive {
             fs::create_dir_all(&folder).map_err(at(&folder))?;
         }
         eprintln!("lab: reading the package lists");
-        // Not an error: another configured archive may have the required packages.
+        // Continue after a failure: another configured archive may have the required packages.
         if let Err(error) = output(archive.command("apt-get").arg("update")) {
             eprintln!("lab: {error}");
         }

@@ -97,7 +97,8 @@ pub(super) fn run(lab: &Lab, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the programs in release mode. Cargo must use the target directory of this program.
+/// Builds the programs in release mode and returns their paths. Assumes that cargo's target directory is the
+/// one that contains this program.
 fn build() -> Result<Vec<PathBuf>, String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(ROOT).args([
@@ -181,7 +182,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
             for (name, target) in
                 [("Linux only", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
             {
-                // nfs3bench needs two targets: the same target is passed twice, for two consecutive turns.
+                // nfs3bench needs two targets, so the same target is passed twice, for two consecutive turns.
                 let script =
                     format!("--turn {turn} --in-flight {in_flight} --calls {calls} {target} {target}");
                 let printed = run_script(machine, &profile::script(&script), SLACK)?;

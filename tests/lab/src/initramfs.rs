@@ -9,8 +9,8 @@ use std::path::Path;
 /// An archive writer. All files in the archive belong to root.
 pub(super) struct Archive<W: Write> {
     out: W,
-    /// The number of entries so far, which is also the inode number of the last entry. In this format,
-    /// files with the same inode number can be hard links.
+    /// The number of entries so far, which is also the inode number of the last entry. In this format, files
+    /// with the same inode number can be hard links, so each entry has its own number.
     files: u32,
 }
 

@@ -53,8 +53,9 @@ const FIXES: &[(&str, &str, &str)] = &[
          \t\t\tlock_sock(early);\n\t\t\tlocal_bh_disable();\n\t\t\tearly->sk_data_ready(early);\n\
          \t\t\tlocal_bh_enable();\n\t\t\trelease_sock(early);\n\t\t}\n",
     ),
-    // If padding and CRC arrive in two TCP segments, siw overwrites the first part with the second part, and
-    // treats the FPDU as corrupt. Networks that resegment the TCP stream, such as QEMU's, trigger this bug.
+    // If padding and CRC are split across two TCP segments, siw overwrites the first part with the second
+    // part, and treats the FPDU as corrupt. Networks that resegment the TCP stream, such as QEMU's, trigger
+    // this bug.
     (
         "siw_qp_rx.c",
         "\tskb_copy_bits(skb, srx->skb_offset, tbuf, avail);\n",

@@ -329,7 +329,7 @@ impl Lab {
     }
 
     /// Checks that the external inputs of the requested pending builds are available, so that a later build
-    /// failure is a defect in the lab.
+    /// failure indicates a defect in the lab.
     fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { rpcrdma_verbs_packages::missing() } else { Vec::new() };
         if !missing.is_empty() {

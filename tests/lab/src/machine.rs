@@ -209,8 +209,8 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     let ports = [(agent, AGENT), (nfs_rdma, NFS_RDMA), (nfs_tcp, NFS_TCP), (mount, MOUNT)];
     let forwards = ports.map(forward).concat();
     let mut qemu = command("qemu-system-x86_64");
-    // KVM may be present but unusable, and QEMU detects this too late. Therefore, KVM is used only on
-    // request.
+    // KVM may be present but unusable, and QEMU detects this too late to fall back to emulation. Therefore,
+    // KVM is used only if `RPCRDMA_LAB_ACCEL` requests it.
     let accelerator = env::var("RPCRDMA_LAB_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".to_owned());
     // In QEMU 7.2, CMPXCHG16B sets wrong flags if an interrupt follows, and the kernel panics. All guests run
     // without this instruction.

@@ -97,7 +97,8 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     for name in EMPTY {
         fs::create_dir_all(root.join(name)).map_err(at(&root.join(name)))?;
     }
-    // Packages built before and after the merge of /bin into /usr/bin must be unpacked to the same directory.
+    // Some packages contain /bin, and others /usr/bin. With these links, the files of both are unpacked to
+    // /usr/bin. The same applies to sbin, lib and lib64.
     for name in ["bin", "sbin", "lib", "lib64"] {
         symlink(format!("usr/{name}"), root.join(name)).map_err(at(&root.join(name)))?;
     }

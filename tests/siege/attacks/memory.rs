@@ -117,7 +117,8 @@ pub(super) enum LastMib {
     Slow,
 }
 
-/// Sends WRITEs and the data of their Read chunks. `last` selects how the last MiB of this data is sent.
+/// Sends WRITEs and the data of their Read chunks. `last` selects whether the last MiB of this data is
+/// withheld or sent slowly.
 pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallible {
     let data = Bytes::from(vec![7; TRANSFER as usize]);
     let attempt = move |target: Target, number| {

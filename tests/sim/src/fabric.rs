@@ -5,7 +5,7 @@
 //! - A Send needs a posted Receive that is large enough.
 //! - A handle has access rights, bounds and a lifetime.
 //! - The number of outstanding RDMA Reads never exceeds the negotiated limit.
-//! - An RDMA Write is placed before later Sends of the same peer arrive.
+//! - The data of an RDMA Write is placed before later Sends from the same peer arrive.
 //! - A violation ends the connection.
 //!
 //! Within these rules, events happen in any order that hardware allows, after delays that depend on the seed.

@@ -63,7 +63,8 @@ fn end(config: &Config, ird: u32) -> EndConfig {
 
 /// A requester on the left and a responder on the right.
 ///
-/// The pair checks the actions of its engines: for example, message sizes, credits and posted Receives.
+/// The pair checks that its engines follow the protocol's rules, for example on message sizes, credits and
+/// posted Receives.
 #[derive(Debug)]
 pub struct Pair {
     /// The connection.

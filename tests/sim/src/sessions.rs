@@ -242,7 +242,7 @@ struct Run {
     executed: BTreeMap<u32, u32>,
     /// XIDs of calls that arrived on the current connection.
     arrived: BTreeSet<u32>,
-    /// How often each call arrived on any connection.
+    /// How often each call arrived, over all connections.
     arrivals: BTreeMap<u32, u32>,
     ended: bool,
     tally: Tally,
@@ -390,7 +390,7 @@ impl Run {
             return self.session.handle_connect_failed(now, "refused".to_owned());
         }
         // Each connection has a random server configuration, and both ends have the same random IRD. If
-        // `troubled`, the connection also has faults.
+        // `troubled`, the connection may also have faults.
         let other = settings(self.rng.next_u64(), &mut self.rng);
         let faults = if self.troubled {
             let cut_at = self.rng.chance(2, 3).then(|| self.rng.below(200));

@@ -172,7 +172,7 @@ pub(super) async fn a_failure_affects_one_call<T: Transport>() {
     serving.end().await;
 }
 
-/// Replies to a notice once the server has replied to a call in the other direction.
+/// Calls the server for each notice, and replies to the notice only after the server's reply.
 struct Asking<C>(Arc<OnceLock<C>>);
 
 impl<C: Caller<WatchesV1> + Clone + Send + Sync + 'static> notices_v1::Handler for Asking<C> {

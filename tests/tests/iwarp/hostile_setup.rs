@@ -266,8 +266,8 @@ async fn an_initiator_rejects_invalid_replies() {
     assert_eq!(end.info().private_data, "yes");
 }
 
-/// The initiator closes the connection with a Terminate of layer 2, error code 6. The Terminate has a CRC if
-/// either peer requires CRCs.
+/// The initiator closes the connection with a Terminate that has layer 2 and error code 6. The Terminate has
+/// a CRC if either peer requires CRCs.
 ///
 /// Requirement: R714, R715
 #[tokio::test]

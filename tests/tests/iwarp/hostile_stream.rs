@@ -36,8 +36,8 @@ fn assert_untouched(returned: &[Memory], what: &str) {
     assert_eq!(returned.len(), 2, "{what}: memory is missing");
 }
 
-/// Checks that each attack gets one Terminate with its code, that no data is placed, and that all memory is
-/// returned.
+/// Checks that each attack gets one Terminate with the expected code, that no data is placed, and that all
+/// memory is returned.
 async fn run(cases: &[Case]) {
     for Case(what, octets, code) in cases {
         let mut met = establish(IwarpOptions::default()).await;

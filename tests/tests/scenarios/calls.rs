@@ -107,7 +107,7 @@ impl Expected {
 }
 
 impl Scenario {
-    /// Returns true if runs of this scenario may differ.
+    /// Returns true if the traffic may differ between runs of this scenario.
     pub(crate) fn varies(&self) -> bool {
         self.steps.iter().any(|step| step.abandon)
     }

@@ -1,5 +1,5 @@
-//! Calls with handcrafted chunks, and the responder's replies: each kind of chunk at each boundary (RFC 8166
-//! sections 3.4, 3.5 and 4.3).
+//! Calls with handcrafted chunks of each kind, and the responder's replies (RFC 8166 sections 3.4, 3.5 and
+//! 4.3). Many lengths and numbers are at a limit or next to it.
 
 use std::ops::RangeInclusive;
 

@@ -229,7 +229,8 @@ async fn exchange<C: Connection>(
     make_reply: MakeReply,
     expected: Expected,
 ) {
-    // The call requests more than the server returns, so that it offers a Reply chunk and two Write chunks.
+    // The arguments request more than the server returns, so the call offers a Reply chunk and two Write
+    // chunks.
     let result = Args::new(5, [0; 3], ResultLengths { note: 12, item: ITEMS[0], other: ITEMS[1] }).result();
     let args = Args::new(1, [0; 3], ResultLengths { note: 3000, item: ITEMS[0], other: ITEMS[0] });
     let answering = async {

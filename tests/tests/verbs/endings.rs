@@ -42,7 +42,7 @@ async fn cut_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> 
     .await
 }
 
-/// Encodes a message that advertises memory: whether the memory is a sink, and its segment.
+/// Encodes a message that advertises memory: a byte that is 1 for a sink, and the segment.
 fn advertisement(sink: bool, segment: Segment) -> Vec<Bytes> {
     let place = [segment.handle.to_be_bytes(), segment.length.to_be_bytes()].concat();
     vec![Bytes::from([&[u8::from(sink)], &place[..], &segment.offset.to_be_bytes()].concat())]

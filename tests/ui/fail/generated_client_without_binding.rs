@@ -37,7 +37,7 @@ mod files_v1 {
     }
 }
 
-// A client can be named and constructed without an error, but each call is an error.
+// Without a binding of its program, a client can be named and constructed, but each call is an error.
 async fn call(client: files_v1::Client<Client>) {
     let _ = client.get(&3).await;
 }

@@ -42,7 +42,7 @@ pub struct Nfs3benchArguments {
     /// Time for which the built-in client polls an RDMA device before it sleeps, in microseconds
     #[arg(long, default_value_t = 0)]
     pub spin: u64,
-    /// The FIFO of `perf record --delay=-1 --control=fifo:FIFO`, which then records only the measured calls
+    /// The FIFO of `perf record --delay=-1 --control=fifo:FIFO`; perf records only during the measured calls
     #[arg(long)]
     pub perf: Option<PathBuf>,
     /// Also print the calls per second of both targets

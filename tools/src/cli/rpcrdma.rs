@@ -28,8 +28,8 @@ pub enum RpcrdmaCommand {
 
 /// Shows the conversations in a capture: calls with their chunks and RDMA operations, replies, and totals.
 ///
-/// To create a capture, run nfs3 or nfs3d with RPCRDMA_PCAP=FILE, or use tcpdump or Wireshark. The formats
-/// are pcap and pcapng.
+/// To create a capture, run nfs3 or nfs3d with RPCRDMA_PCAP=FILE, or use tcpdump or Wireshark. The
+/// supported file formats are pcap and pcapng.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub struct Explain {

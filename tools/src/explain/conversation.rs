@@ -69,7 +69,8 @@ pub struct Conversation {
     pub calls: Vec<Call>,
     /// The stored events that are not part of a call.
     pub notes: Vec<Note>,
-    /// The number of events that are not stored: a capture can have millions of invalid frames.
+    /// The number of events that are not stored. At most 10,000 are stored, because a capture can have
+    /// millions of invalid frames.
     pub more_notes: u64,
     /// The number of events that are problems.
     pub problems: u64,
@@ -378,8 +379,8 @@ impl Conversation {
     fn response(&mut self, by: Peer, time: u64, placed: &Placed) {
         let answered = self.reads.get_mut(index(by.other())).and_then(|reads| {
             let at = reads.iter().position(|read| read.is_answered_by(placed))?;
-            // The capture lacks the responses to earlier requests, if any, and possibly a part of this
-            // response.
+            // If earlier requests are still outstanding, the capture lacks their responses. It may also lack
+            // a part of this response.
             reads.drain(..at);
             let read = *reads.front()?;
             if read.is_completed_by(placed) { reads.pop_front() } else { Some(read) }

@@ -290,7 +290,7 @@ impl Decoder {
             let kind = if is_write { MessageKind::Write(placed) } else { MessageKind::ReadResponse(placed) };
             emit(PeerMessage { start, time, kind });
         };
-        // The capture lacks the end of the previous operation.
+        // If the segment does not continue the previous operation, the capture lacks that operation's end.
         if let Some(placed) = slot.take_if(|placed| !placed.continues_at(new.handle, new.offset)) {
             finish(placed);
         }

@@ -129,8 +129,8 @@ pub(super) fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
     fpdu
 }
 
-/// Returns a capture of a call with `segments` segments in its Write list, and of RDMA Writes of one byte to
-/// the last segment.
+/// Returns a capture of a call with `segments` segments in its Write list, and of `writes` RDMA Writes of one
+/// byte to the last segment.
 fn one_call(segments: u32, writes: u32) -> Vec<u8> {
     let list = (0..segments).flat_map(|number| [7, 1, 0, number]);
     let header = [1, 1, 1, 0, 0, 1, segments].into_iter().chain(list).chain([0, 0]);
@@ -231,7 +231,7 @@ fn stored_values_are_limited() {
     let arguments: Vec<_> = calls.iter().map(|call| call.arguments.as_deref()).collect();
     assert!(arguments[0].is_some_and(|text| text.contains("(16777216 bytes)")), "{arguments:?}");
     assert_eq!(arguments[1], None);
-    // The stored parts of calls without a reply are limited to 4 MiB.
+    // The stored parts of a connection's calls without a reply are limited to 4 MiB in total.
     const LEN: usize = 30_000;
     let file = sends((0..200).map(|xid| write_call(xid, 8, LEN)));
     let calls = &read(&file[..]).unwrap().connections[0].conversation.calls;

@@ -118,8 +118,8 @@ async fn duplicate_and_late_packets_do_not_change_the_calls() {
         again.connections[0].conversation.calls.len(),
         expected.connections[0].conversation.calls.len()
     );
-    // Swaps adjacent packets of the same direction. All of these packets contain data, and none is
-    // acknowledged before it appears.
+    // Swaps adjacent packets of the same direction. All of these packets contain data, and each still appears
+    // before its acknowledgment.
     let from = |packet: &(u32, u32, Vec<u8>)| packet.2[20..22].to_vec();
     let mut at = 3;
     while at + 2 < packets.len() {

@@ -47,7 +47,7 @@ async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
     address
 }
 
-/// Returns a client that writes a capture and records its calls.
+/// Returns a client that writes a capture to `path`, and the list of its call reports.
 async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::IwarpOptions) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();

@@ -63,7 +63,7 @@ async fn malformed_messages_are_found_despite_padding_missed_by_wireshark() {
     let reply = |len: u32| words(&[1001, 1, len]);
     let len = file.data.len();
     assert_eq!(malformed_with(&capture, &call(len), &call(len)), [""; 0], "the capture is valid");
-    // Changes the handle's length in the READ call, then the data's length in the reply.
+    // One capture has a wrong handle length in the READ call, the other a wrong data length in the reply.
     for found in [
         malformed_with(&capture, &call(len), &call(60)),
         malformed_with(&capture, &reply(1001), &reply(1005)),

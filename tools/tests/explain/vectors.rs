@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::hostile::{ACK, SYN, file_of, frame, segment, send};
 
-/// Returns a capture of the messages in a file of vectors. Each message is a Send without RDMA data.
+/// Returns a capture of the Sends in a file of vectors, without any RDMA Reads or Writes.
 fn capture(path: &Path) -> Vec<u8> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut file = vec![segment(1, 2, 5, SYN, b""), segment(2, 1, 5, SYN | ACK, b"")];

@@ -229,7 +229,7 @@ impl ItemSize {
         }
     }
 
-    /// Returns true if the field can be eligible: opaque data or a string of variable length, with a maximum
+    /// Returns true if the field can be eligible: a string or variable-length opaque data, with a maximum
     /// above 0.
     fn is_eligible(&self) -> bool {
         matches!(self, ItemSize::Large | ItemSize::Small { fixed: false, .. })
@@ -381,7 +381,7 @@ fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
 }
 
-/// Returns the first field of a union or struct that a binding can list instead of the whole type, if any.
+/// Returns the first field that a binding can list instead of the whole union or struct, if any.
 fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
     let ty = hir.get(id)?;
     let of_union = match ty.body {

@@ -66,8 +66,8 @@ impl NotCompared {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Rules {
-    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: an old peer can distinguish each new value from a
-    /// malformed message, because the value selects an arm of a union without a default.
+    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: each new value must select an arm of a union without a
+    /// default. An old peer can then distinguish a message with this value from a malformed message.
     #[default]
     #[cfg_attr(feature = "cli", value(name = "5666bis"))]
     Rfc5666bis,
@@ -110,8 +110,9 @@ pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judg
     judged(base, new, super::compare(base, new), rules, unread, false)
 }
 
-/// Finds breaches in the types of the base. Considers only types of the documents that precede the document
-/// `before`. Documents of one run use each other's names, so members must keep their names.
+/// Finds changes to types of the base that break the default rules. Considers only types of the documents
+/// that precede the document `before`. Documents of one run use each other's names, so members must keep
+/// their names.
 pub(crate) fn breaches_before(base: &Hir, new: &Hir, before: SourceId) -> Vec<Diagnostic> {
     let compared = super::compare_before(base, new, before);
     judged(base, new, compared, Rules::default(), Unread::default(), true).breaches
@@ -141,7 +142,7 @@ struct Judge<'m> {
     together: bool,
     /// The numbers of the base: constants (key `None`), and members of enums that no message contains.
     taken: HashMap<Option<TypeId>, Numbers<'m>>,
-    /// The same numbers of the new protocol. The keys are types of the base.
+    /// The named numbers of the new protocol, with the same keys as `taken`: types of the base.
     kept: HashMap<Option<TypeId>, Numbers<'m>>,
     judged: Judged,
 }
@@ -420,15 +421,15 @@ impl<'m> Numbers<'m> {
     }
 }
 
-/// Returns the word and the bit of a flag; `None` if a named number is not a flag with one bit.
+/// Returns the word and the bit of a one-bit flag, or `None` for any other named number.
 fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     let bit = u64::try_from(one.1).ok().filter(|bit| bit.is_power_of_two())?;
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// Returns the bits of a new named number, if it is a flag. Enum members may also be numbered
-/// consecutively. A member with several bits is therefore a flag only if its name contains `FLAG` or
-/// `FLAGS`.
+/// Returns the bits of a new named number, or no bits if the number is not a flag. The members of an enum may
+/// be consecutive numbers, such as 1, 2 and 3, instead of flags. A member with several bits is therefore a
+/// flag only if its name contains `FLAG` or `FLAGS`.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
     let has_flag_name = flag_word(one.0, "").is_some();
@@ -438,8 +439,8 @@ fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
 }
 
-/// Returns the word that contains a flag: the enum's name, or a constant's name up to and including `FLAG`
-/// or `FLAGS`. Returns `None` for other constants.
+/// Returns a name for the word that contains a flag: the enum's name, or a constant's name up to and
+/// including `FLAG` or `FLAGS`. Returns `None` for other constants.
 fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
     if !owner.is_empty() {
         return Some(owner);

@@ -88,7 +88,8 @@ impl<'m> Walk<'m> {
         }
         let trial = self.trial(old, new, Stop::AtDifference);
         let same = !trial.is_over;
-        // If the two uses have the same layout, so do all types that they contain.
+        // If the two uses have the same layout, the two types of each compared pair also have the same
+        // layout.
         let pairs = trial.bodies.into_iter().filter(|pair| same || Some(*pair) == ids);
         self.known.extend(pairs.map(|pair| (pair, same)));
         same

@@ -108,7 +108,7 @@ pub(crate) struct Unknown {
     pub(crate) near: Option<String>,
 }
 
-/// A field of a struct or union that can be eligible, although the whole struct or union cannot.
+/// A field that can be eligible, in a struct or a union that cannot be eligible as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
     pub(crate) of_union: bool,

@@ -25,7 +25,8 @@ kinds! {
     X003 Error UnmarkedLine => text("missing `///` before a line inside a body")
         .label("prose, since the lines around it are marked with `///`")
         .help("write `///` before the line, or move the line out of the body");
-    /// A definition that shares a line with another, if more than `mib` MiB would be parsed again.
+    /// A definition that shares a line with another definition and is omitted, since repeated parsing is
+    /// limited to `mib` MiB.
     X003 Error SharedLine { mib: usize } =>
         text(format!("too many definitions share lines: repeated parsing is limited to {mib} MiB"))
         .label("this definition and the rest of its line are omitted")

@@ -28,7 +28,7 @@ kinds! {
         .label("omitted")
         .and(*by, "this definition is used")
         .help("if a published document defines a name again, the last complete and valid definition is used");
-    /// A redefinition in a later document that breaks the rules for extensions.
+    /// A later document's redefinition that breaks the rules for extensions.
     X201 Error NoExtension { breach: Box<BreachKind> } => {
         let text = breach.text();
         let message = format!("the second definition is not an extension of the first: {}", text.message);
@@ -143,7 +143,7 @@ kinds! {
 
 const ENUM_VALUES: &str = "an enum's value is signed and has 32 bits (RFC 4506 section 4.3)";
 
-/// The way in which a name is defined twice.
+/// The conflict between two definitions of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Redefinition {
     Differently,

@@ -1,4 +1,4 @@
-//! The pages of the codes: the sections of `DIAGNOSTICS.md`.
+//! The page of each diagnostic code: its section of `DIAGNOSTICS.md`.
 
 use super::CODES;
 

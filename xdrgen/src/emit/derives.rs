@@ -57,7 +57,7 @@ impl Known {
 }
 
 impl Emitter<'_> {
-    /// Writes `#[derive(...)]`. In a crate, the derives of serde and arbitrary depend on features.
+    /// Writes `#[derive(...)]`. In an emitted crate, the derives of serde and arbitrary depend on features.
     pub(super) fn derive_attributes(&self, derives: Derives, default: bool, code: &mut Code) {
         let traits = [
             (true, "Clone"),

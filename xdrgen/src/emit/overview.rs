@@ -54,8 +54,8 @@ impl Emitter<'_> {
         text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`][]: `{name}`")));
     }
 
-    /// Shows a call of the first procedure with arguments, if any. The example compiles without a
-    /// transport. Borrowed output has no example.
+    /// Shows a call of the first procedure that has arguments, if there is one. The example compiles without
+    /// a transport. Borrowed output has no example.
     fn example(&self, package: &Package, text: &mut Vec<String>) {
         let versions =
             self.module.programs.iter().flat_map(|program| {

@@ -114,7 +114,8 @@ impl Emitter<'_> {
     }
 
     fn field_attributes(&self, field: &Field, placement: Placement, code: &mut Code) {
-        // The type of a borrowed array includes its bound and its list form.
+        // For borrowed arrays, the type `ArrayRef` or `ListRef` states the bound and whether the array is a
+        // list.
         let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
         let write_if = |condition: bool, attribute: &str, code: &mut Code| {
             if condition {

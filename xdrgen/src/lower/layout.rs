@@ -87,7 +87,8 @@ fn is_array(ty: &Type, arrays: &[bool]) -> bool {
 }
 
 fn box_field(field: &mut Field, arrays: &[bool], is_on_cycle: &dyn Fn(&Type) -> bool) {
-    // The size of an array depends on the size of its element, which here contains the array.
+    // The layout of an array depends on that of its element, which here contains the array. `recursive`
+    // breaks this cycle.
     if is_array(&field.ty, arrays) && is_on_cycle(&field.ty) {
         field.recursive = true;
     }

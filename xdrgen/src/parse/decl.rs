@@ -121,7 +121,7 @@ fn is_operator(input: Tokens<'_>) -> bool {
         "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "(" => true,
         "<" => input.word(1) == "<",
         ">" => input.word(1) == ">",
-        // In `A -1`, the lexer makes the sign part of the number.
+        // In `A -1`, the lexer reads the `-` as part of the number.
         word => word.starts_with('-') && input.peek(0).is_some_and(|found| found.kind == Kind::Number),
     }
 }

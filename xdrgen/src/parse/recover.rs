@@ -171,7 +171,7 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     let first = || {
         let breaks =
             |at: &usize| context.token(*at).is_some_and(|token| matches!(token.text, "{" | "}" | ";" | ":"));
-        // The first word is considered only if it is at most two words before the error. After a longer
+        // The first word is considered only if it is at most two tokens before the error. After a longer
         // correct part, the first word is a type's name, not a misspelled keyword.
         let near = start.max(error.at.saturating_sub(3));
         let first = (near..error.at).rev().find(breaks).map_or(start, |at| at + 1);

@@ -32,7 +32,8 @@ pub(crate) struct Context<'a> {
     /// several declarations in one arm.
     pub(crate) published: bool,
     pub(crate) dialect: Dialect,
-    /// The findings of the parser. In a complete parse, they include the errors of skipped definitions.
+    /// The findings of the parser. If an entire text is parsed, they include the errors of skipped
+    /// definitions.
     pub(crate) found: RefCell<Found>,
 }
 

@@ -107,7 +107,7 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
         by_name.insert(name.name.clone(), (name.span, number));
         by_number.extend(number.map(|number| (number, name.clone())));
         added.push(name.name.clone());
-        // Appending the member would change an implicit value, so the value becomes explicit.
+        // An implicit value depends on the preceding member, which changes, so the value becomes explicit.
         if let (None, Some(value)) = (&member.value, number) {
             member.value = Some(Value::Literal { value, span: member.name.span });
         }

@@ -1,4 +1,5 @@
-//! Lines that are only for C (`#include` and `#define`), but may define an undefined name of a document.
+//! Lines that are only for C (`#include` and `#define`), but may define a name that a document leaves
+//! undefined.
 
 use super::unresolved::Origin;
 use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};

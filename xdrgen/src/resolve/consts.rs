@@ -96,8 +96,8 @@ impl Consts {
         number
     }
 
-    /// Returns the base of a member's value, and the offset from the base. The base is the last explicit
-    /// value, or `None` for 0.
+    /// Returns the base of a member's value, and the offset from the base. The base is the nearest
+    /// explicit value at or before the member, or `None` for 0.
     fn member<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
         let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
         match before.get(index).copied().flatten() {

@@ -1,5 +1,5 @@
-//! Omits invalid definitions: in published documents, which cannot be corrected, and with `--keep-going`
-//! in any document.
+//! Omits invalid definitions of published documents, which cannot be corrected. With `--keep-going`, omits
+//! invalid definitions of any document.
 
 use super::named::defined_name;
 use super::scope::{Document, Scope};

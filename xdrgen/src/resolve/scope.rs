@@ -33,7 +33,7 @@ pub(crate) enum ValueSource<'a> {
 }
 
 /// The meanings of names in a run. The first definition of a name takes effect, unless a later document
-/// extends the definition or a published document repeats it.
+/// extends the definition, or a published document contains several definitions of the name.
 #[derive(Default)]
 pub(crate) struct Scope<'a> {
     /// The effective definitions, in the order of the documents.
@@ -41,7 +41,7 @@ pub(crate) struct Scope<'a> {
     types: HashMap<&'a str, &'a Definition>,
     values: HashMap<&'a str, Named<'a>>,
     /// For each name that programs, versions or procedures define with different numbers: the position of
-    /// the second definition.
+    /// the first definition with the second number.
     second_numbers: HashMap<&'a str, Span>,
     /// The programs. Their names also denote their numbers, which are in `values`.
     programs: HashMap<&'a str, &'a Definition>,
@@ -347,8 +347,8 @@ impl<'a> Scope<'a> {
         self.values.get(name).copied()
     }
 
-    /// Returns the position of a name's second definition, if programs, versions or procedures define the
-    /// name with different numbers.
+    /// If programs, versions or procedures define a name with different numbers, returns the position of the
+    /// first definition with the second number.
     pub(crate) fn second_number(&self, name: &str) -> Option<Span> {
         self.second_numbers.get(name).copied()
     }

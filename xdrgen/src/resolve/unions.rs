@@ -96,8 +96,8 @@ impl<'a> Resolver<'a> {
             }
         }
         let written = self.eval(value)?;
-        // Labels are compared by encoding: a signed label above 2^31-1 has the bit pattern of a negative
-        // label.
+        // Labels are compared by encoding: if the discriminant is signed, a label above 2^31-1 has the bit
+        // pattern of a negative label.
         let number = match kind {
             Selector::Int | Selector::Enum(_) => {
                 u32::try_from(written).map_or(written, |bits| i128::from(bits.cast_signed()))

@@ -101,7 +101,7 @@ pub(crate) fn parts(definition: &Definition) -> usize {
     parts
 }
 
-/// Returns all enums in a definition, including the definition itself.
+/// Returns all enums in a definition, including the definition itself if it is an enum.
 pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
     let mut enums = Vec::new();
     names(definition, &mut |role| {

@@ -100,7 +100,7 @@ pub struct MessageSizes {
 /// The chunks of a message that does not fit inline (RFC 8166 section 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Read chunks of a call, or Write chunks of a reply: the maximum number of eligible items.
+    /// The number of Read chunks of a call or Write chunks of a reply: the maximum number of eligible items.
     pub chunks: Size,
     /// True if the message is long: it needs a Position-Zero Read chunk or a Reply chunk.
     pub long: bool,

@@ -70,7 +70,7 @@ pub(crate) fn write(top: &Path) -> Result<()> {
         for program in programs() {
             let path = clap_complete::generate_to(*shell, &mut (program.command)(), program.name, &folder)?;
             if *shell == Shell::Bash {
-                // bash-completion expects the program's name without extension.
+                // bash-completion expects a file with the program's name, without an extension.
                 fs::rename(&path, path.with_extension(""))?;
             }
         }

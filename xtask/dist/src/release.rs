@@ -14,7 +14,7 @@ use crate::{archive, run};
 /// Options of `cargo xtask release`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Long jobs that must have an entry in docs/ledger.tsv, separated by commas
+    /// Long jobs, separated by commas, that must have an entry in docs/ledger.tsv
     #[arg(long, value_name = "JOBS", value_delimiter = ',')]
     jobs: Vec<String>,
     /// Do not build the packed crates

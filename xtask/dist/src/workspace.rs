@@ -18,7 +18,8 @@ pub(crate) struct Workspace {
     metadata: Value,
 }
 
-/// Returns the archive's target triple: statically linked programs for this machine's architecture.
+/// Returns the target triple of the archive's programs, which are statically linked for this machine's
+/// architecture.
 pub(crate) fn triple() -> String {
     format!("{}-unknown-linux-musl", env::consts::ARCH)
 }

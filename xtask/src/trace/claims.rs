@@ -96,7 +96,7 @@ fn claims_of(file: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Clai
     Ok(claims)
 }
 
-/// A function, found by its tokens inside or outside macros.
+/// A function, found by its tokens, so that functions in macro calls are found too.
 struct Function {
     name: String,
     line: usize,

@@ -79,7 +79,8 @@ fn connection(about: &mut About, remote: &Remote, url: &Url) {
         format!("calls up to {}, replies up to {}", bytes(call), bytes(reply)),
         json!({ "inline_call_max": call, "inline_reply_max": reply }),
     );
-    // Linux's server invalidates without negotiation (RFC 8797 section 4.1 requires both peers to agree).
+    // Linux's server invalidates handles remotely without negotiation, although RFC 8797 section 4.1 requires
+    // both peers to agree.
     let by = if agreed.remote_invalidation {
         "the server"
     } else {

@@ -146,7 +146,7 @@ async fn cat(url: &Url, expected: Option<Digest>) -> anyhow::Result<()> {
     let mut unwritten = None;
     let mut take = |data: Bytes| {
         sum.update(&data);
-        // The returned error only stops reading. The original error is reported.
+        // This error only stops the read. The error in `unwritten` is reported.
         out.write_all(&data).map_err(|error| {
             let kind = error.kind();
             unwritten = Some(of_standard_output(error));

@@ -212,7 +212,8 @@ impl Part {
         })
     }
 
-    /// Returns false if the data has changed, belongs to another version, or is missing.
+    /// Returns false if the state is missing or invalid, or if the data is incomplete, has changed, or
+    /// belongs to another version.
     fn try_resume(&mut self) -> io::Result<bool> {
         let Some((length, expected, version)) = read_state(&beside(&self.target, STATE))? else {
             return Ok(false);
@@ -238,7 +239,8 @@ impl Part {
     /// Appends `data`, and saves the state after every [`STEP`] bytes of new data.
     ///
     /// # Errors
-    /// Fails with the path of the data file and the reason if the data or the state cannot be written.
+    /// Fails if the data or the state cannot be written. The error contains the path of the data file and the
+    /// reason.
     pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
         self.try_append(data).map_err(|error| {
             let path = beside(&self.target, DATA);

@@ -54,7 +54,7 @@ impl Level {
 pub(crate) struct Plan {
     pub(crate) tree: TreeOptions,
     pub(crate) report: Report,
-    /// If set, copies only changed files, and also copies their modification times.
+    /// If set, only changed files are copied, with their modification times.
     pub(crate) changes: Option<Compare>,
 }
 

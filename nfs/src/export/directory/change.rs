@@ -59,7 +59,7 @@ pub(super) fn check_mode(added: u32, acting: &ThreadIdentity<'_>) -> Result<(), 
 /// Checks the times, owner, group and size before a file with these attributes is created.
 ///
 /// # Errors
-/// [`NfsError::Inval`] for invalid numbers; [`NfsError::FBig`].
+/// [`NfsError::Inval`] for an invalid time, owner or group; [`NfsError::FBig`] for a size above `i64::MAX`.
 pub(super) fn check(new: &SetAttributes) -> Result<(), NfsError> {
     timespec(new.atime)?;
     timespec(new.mtime)?;

@@ -86,7 +86,7 @@ impl Identities {
     }
 }
 
-/// The user and group numbers to try. A user namespace may contain only some of these numbers.
+/// The user and group numbers to try. A user namespace may map only some of these numbers.
 const TRIED: [u32; 2] = [65_534, 1];
 
 /// Switches this thread to another user, and does not switch back.

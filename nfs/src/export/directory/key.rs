@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_siphash() {
-        // The first half of the authors' first test vector for SipHash-2-4 with 128 bits.
+        // The first 8 bytes of the first 128-bit test vector in the reference implementation of SipHash-2-4.
         let key = HandleKey(std::array::from_fn(|at| u8::try_from(at).unwrap()));
         assert_eq!(key.sum(b"").to_le_bytes()[..8], [0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6]);
         assert_ne!(key.sum(b"a"), key.sum(b"b"));

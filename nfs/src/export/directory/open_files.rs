@@ -66,7 +66,7 @@ impl Purpose {
 struct Open {
     generation: u64,
     purpose: Purpose,
-    /// The caller whose identity opened the descriptor, or `None` if the thread did not switch to a caller.
+    /// The caller to which the thread switched to open the descriptor, or `None` if it did not switch.
     by: Option<NfsCaller>,
     file: Arc<OwnedFd>,
     /// The number of the descriptor's last use ([`State::uses`]).
@@ -198,7 +198,7 @@ impl OpenFiles {
         let mut state = self.shared.lock();
         if state.files.get(&of.key).is_some_and(|opens| opens.iter().any(|open| open.serves(of, purpose, by)))
         {
-            // A concurrent call of this caller opened the file first.
+            // A concurrent call with the same identity cached its descriptor first.
             return file;
         }
         // The maximum decreases when an export is added.

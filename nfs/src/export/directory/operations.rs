@@ -368,8 +368,8 @@ impl DirectoryExport {
     }
 
     /// Returns an entry's file, if available. Without `plus`, returns only the files of `.` and `..`. Their
-    /// numbers replace the listed numbers: for `..` of the root, the system lists a directory outside of the
-    /// export.
+    /// inode numbers replace those that the system lists: for `..` of the root, the system lists a directory
+    /// outside the export.
     ///
     /// # Errors
     /// As [`DirectoryExport::must_be_served`].

@@ -51,7 +51,7 @@ impl DirectoryExport {
     /// Writes all files of a file system to stable storage. Calls that wait for the same file system share a
     /// sync.
     fn sync_file_system(&self, dev: u64) -> Result<(), NfsError> {
-        // No file has the number 0.
+        // No file has inode number 0, so this key stands for the file system.
         self.sync_by(Key { dev, ino: 0 }, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             // The sandbox opens `top` for lookups only, and syncfs needs a directory that is open for

@@ -15,7 +15,7 @@ pub(super) struct Key {
 #[derive(Clone, Debug)]
 pub(super) struct Stat {
     pub(super) key: Key,
-    /// The number of the file's mount; before Linux 5.8, the number of the file system.
+    /// The mount ID of the file; before Linux 5.8, the device number of its file system.
     pub(super) mount: u64,
     /// The creation time in nanoseconds, which distinguishes the file from a later file with the same
     /// [`Key`]. Zero if the file system does not store creation times.

@@ -27,7 +27,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Waits for a round that starts after this call, or runs that round.
+    /// Waits until the next round has ended. Runs that round unless another call runs it.
     fn sync(&self, fsync: impl FnOnce() -> Result<(), NfsError>) -> Result<(), NfsError> {
         let mut rounds = lock(&self.rounds);
         // The running round may have started before this call's data was written.

@@ -297,8 +297,8 @@ mod tests {
     }
 
     /// Two threads try to write without blocking and fall back to blocking writes, as the server does. Two
-    /// other threads always block. All changes are serialized: each starts from the result of the previous
-    /// change.
+    /// other threads use only blocking writes. All changes are serialized: each starts from the result of the
+    /// previous change.
     #[test]
     fn try_writes_and_blocking_writes_are_serialized() {
         for dir in directories() {

@@ -8,17 +8,17 @@ pub struct Traffic {
     /// The number of Read chunks, excluding the Position-Zero Read chunk: one for each item outside the
     /// stream.
     pub read_chunks: u32,
-    /// The bytes in these Read chunks.
+    /// The number of bytes in these Read chunks.
     pub read_bytes: u64,
     /// The length of the stream in the Position-Zero Read chunk, or 0 if the call has no such chunk.
     pub position_zero: u64,
     /// The number of offered Write chunks.
     pub write_chunks: u32,
-    /// The bytes of the reply in Write chunks.
+    /// The number of bytes of the reply in Write chunks.
     pub write_bytes: u64,
     /// Whether a Reply chunk was offered.
     pub reply_chunk: bool,
-    /// The bytes of the reply in the Reply chunk.
+    /// The number of bytes of the reply in the Reply chunk.
     pub reply_chunk_bytes: u64,
     /// The size of the reply's Send, including its header; over TCP, the size of the reply's RPC message.
     pub reply_inline: u64,

@@ -74,9 +74,9 @@ fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Re
     Ok([&header.encode()[..], depths, private_data].concat())
 }
 
-/// Returns a local depth (IRD or ORD) and its value in the reply. `peers` is the peer's ORD if `own` is the
-/// local IRD, and vice versa. If the peer does not negotiate this depth, the local depth is unchanged and the
-/// reply does not negotiate it either (RFC 6581 section 9.1).
+/// Returns a local depth (IRD or ORD) after the negotiation, and its value in the reply. `peers` is the
+/// peer's ORD if `own` is the local IRD, and vice versa. If the peer does not negotiate this depth, the local
+/// depth is unchanged and the reply does not negotiate it either (RFC 6581 section 9.1).
 fn answer_depth(own: u16, peers: u16) -> (u16, u16) {
     if peers == NOT_NEGOTIATED { (own, NOT_NEGOTIATED) } else { (own.min(peers), own.min(peers)) }
 }

@@ -27,8 +27,8 @@ pub const PROGRESS_COUNTERS: usize = 4;
 /// 3. [`Stream::poll_completion`] reports results.
 ///
 /// When the stream ends, by an error or by [`Action::Close`], [`Stream::is_open`] becomes false and all
-/// memory is fenced. [`Stream::poll_transmit`] still returns the remaining octets to send. Then
-/// [`Stream::finish`] triggers [`Completion::Closed`]. If the TCP stream is closed, [`Stream::abort`]
+/// memory is fenced. [`Stream::poll_transmit`] still returns the remaining octets to send. Once they are
+/// sent, [`Stream::finish`] triggers [`Completion::Closed`]. If the TCP stream is closed, [`Stream::abort`]
 /// triggers this completion. Earlier completions are reported first. Until the caller has taken all of these
 /// completions, [`Action::Invalidate`] still returns memory, so that a complete reply is not lost with the
 /// connection.

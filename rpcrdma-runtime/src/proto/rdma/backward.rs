@@ -3,8 +3,8 @@
 //! A client that accepts such calls has a [`BackwardResponder`] next to its requester. A server that makes
 //! such calls has a [`BackwardRequester`] next to its responder. The backward engine receives each completion
 //! first ([`BackwardResponder::take`]) and returns the completions of the forward engine. The directions have
-//! separate XIDs and credits. Without a backward engine, a requester drops backward calls without chunks, and
-//! rejects those with chunks (ERR_CHUNK). A responder drops backward replies without chunks.
+//! separate XIDs and credits. Without a backward engine, a requester drops backward calls without chunks and
+//! rejects those with chunks (ERR_CHUNK), and a responder drops backward replies without chunks.
 //!
 //! Backward calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
 //! peer supports them.
@@ -124,8 +124,8 @@ impl BackwardRequester {
         BackwardRequester { requester: Requester::backward(config, negotiated), ready: false }
     }
 
-    /// Enables calls after the client's upper layer has announced support for them (RFC 8167 section 6), for
-    /// example with CREATE_SESSION in NFS version 4.1. Posts Receives for the replies.
+    /// Enables calls and posts Receives for the replies. Call this method after the client's upper layer has
+    /// announced support (RFC 8167 section 6), for example with CREATE_SESSION in NFS version 4.1.
     pub fn ready(&mut self) {
         self.ready = true;
     }
@@ -175,9 +175,9 @@ impl BackwardRequester {
         self.requester.has_event() || self.ready && self.requester.has_work()
     }
 
-    /// Submits a call, which starts as soon as a credit is free. The call fails with
-    /// [`TransportError::NotReady`] if the client has not announced support. It fails with
-    /// [`TransportError::Unsendable`] if it does not fit inline. No memory is offered for its reply.
+    /// Submits a call, which starts as soon as a credit is free. Before [`BackwardRequester::ready`] is
+    /// called, every call fails with [`TransportError::NotReady`]. A call that does not fit inline fails with
+    /// [`TransportError::Unsendable`]. No memory is offered for the reply.
     pub fn submit(&mut self, message: Message) -> CallId {
         if self.ready {
             self.requester.submit(OutgoingCall { message, reply: super::ReplyResources::default() })

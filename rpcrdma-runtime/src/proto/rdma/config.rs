@@ -40,7 +40,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The default inline size, the same as in Linux (RFC 8797 recommends no value).
+    /// The default inline size in bytes, the same as in Linux (RFC 8797 recommends no value).
     pub const INLINE: u32 = 4096;
 
     /// Returns the default configuration with the inline threshold that the program's binding recommends, if

@@ -20,11 +20,11 @@ counts! {
         pub chunked_replies: "replies with Write chunks",
         /// Replies with their stream in the Reply chunk.
         pub long_replies: "long replies",
-        /// Bytes of the calls' Sends, headers included. Over TCP, bytes of the calls' records without record
-        /// marks.
+        /// Bytes of the calls' Sends, headers included. Over TCP, bytes of the calls' records, record marks
+        /// excluded.
         pub call_bytes: "bytes in Sends of calls",
-        /// Bytes of the replies' Sends, headers included. Over TCP, bytes of the replies' records without
-        /// record marks.
+        /// Bytes of the replies' Sends, headers included. Over TCP, bytes of the replies' records, record
+        /// marks excluded.
         pub reply_bytes: "bytes in Sends of replies",
         /// Bytes in Read chunks, Position-Zero chunks included.
         pub read_bytes: "bytes read",

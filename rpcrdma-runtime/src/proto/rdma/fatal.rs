@@ -21,7 +21,7 @@ struct Suspect {
     since: Duration,
     /// Whether the next retransmission is rejected.
     certain: bool,
-    /// Whether a connection rejects the call or has rejected it ([`FatalCalls::take`]).
+    /// Whether the call is assigned to a connection, which rejects its retransmission ([`FatalCalls::take`]).
     taken: bool,
 }
 

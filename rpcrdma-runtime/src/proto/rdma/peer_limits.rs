@@ -61,7 +61,7 @@ impl Link {
     /// Stores the limits that the caller announces, with an inline size of at most 262,144 bytes. They take
     /// effect after the next reply on this connection, and last until the caller announces new limits.
     pub fn announce(&self, caller: PeerLimits) {
-        // `both` is never `u64::MAX`, the value for no announced limits.
+        // The cap keeps `both` below `u64::MAX`, which stands for no announcement.
         let both = u64::from(caller.inline.min(MAX_INLINE)) << 32 | u64::from(caller.reads);
         self.0.announced.store(both, Ordering::Relaxed);
     }

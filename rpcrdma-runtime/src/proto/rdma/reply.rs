@@ -33,7 +33,8 @@ pub struct NoRoom {
 /// The destination of a part of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The inline message: the call offered no Reply chunk, or the header alone exceeds the inline threshold.
+    /// The inline message, if the call offered no Reply chunk or if the header alone exceeds the inline
+    /// threshold.
     Inline,
     /// A Write chunk.
     WriteChunk,

@@ -76,7 +76,7 @@ pub struct Responder {
     calls: Table<CallState>,
     /// The key of the last call. Keys count up and wrap around.
     last_key: u32,
-    /// Calls whose chunks have at least this many bytes wait for admission.
+    /// Calls whose chunks have at least this many bytes in total wait for admission.
     hold_from: u64,
     /// Held calls that [`Responder::poll_arrived`] has not returned yet, each with the total size of its
     /// chunks in bytes.
@@ -224,8 +224,8 @@ impl Responder {
         self.granted = credits.clamp(1, self.max_grant());
     }
 
-    /// Makes later calls wait for [`Responder::admit`] if their chunks have at least this many bytes. At 0,
-    /// every call waits.
+    /// Makes later calls wait for [`Responder::admit`] if their chunks have at least this many bytes in
+    /// total. At 0, every call waits.
     pub fn hold_calls(&mut self, from: u64) {
         self.hold_from = from;
     }

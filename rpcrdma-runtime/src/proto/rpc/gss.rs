@@ -51,8 +51,8 @@ pub trait GssContext: Send + Sync {
     /// Verifies the peer's checksum of this message.
     ///
     /// # Errors
-    /// Fails if the checksum is wrong or the mechanism reports an error. After an error with
-    /// [`GssError::is_expired`], the client must create a new context.
+    /// Fails if the checksum is wrong or the mechanism reports an error. After an error for which
+    /// [`GssError::is_expired`] returns true, the client must create a new context.
     fn verify_mic(&self, message: &[u8], mic: &[u8]) -> Result<(), GssError>;
 
     /// Encrypts a message and protects it against changes. Adds at most [`GssOverhead::wrap`] bytes.

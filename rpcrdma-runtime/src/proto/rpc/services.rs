@@ -37,8 +37,8 @@ pub struct Services {
 
 /// The interface of the RPCSEC_GSS server. The server itself requires the standard library.
 pub(super) trait AnswersGss: Send + Sync {
-    /// Returns the authenticated caller of a call, or `None` while a context is created. `credential` is the
-    /// credential's body.
+    /// Returns the name of a call's authenticated caller, or `None` if the call creates a context.
+    /// `credential` is the credential's body.
     fn authenticate(&self, credential: &Bytes, call: &RpcCall) -> Result<Option<Bytes>, AuthStat>;
 
     /// Returns the reply to a call, if any. `credential` is the credential's body.
@@ -89,8 +89,8 @@ impl Services {
         has_effect && self.find(call).is_ok_and(|service| service.is_cached(call.procedure))
     }
 
-    /// Returns the authenticated caller of an RPCSEC_GSS call, in the mechanism's format. Returns `None` for
-    /// other calls, for calls that create a context, and if no RPCSEC_GSS server is set.
+    /// Returns the name of the authenticated caller of an RPCSEC_GSS call, in the mechanism's format. Returns
+    /// `None` for other calls, for calls that create a context, and if no RPCSEC_GSS server is set.
     ///
     /// # Errors
     /// If the caller is not authentic, returns the reason. [`Services::run`] rejects such a call.

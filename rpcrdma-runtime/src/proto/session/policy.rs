@@ -66,14 +66,14 @@ pub struct Reconnect {
     /// must not run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call
     /// that has not been sent yet always waits for the new connection.
     pub retransmit: bool,
-    /// The maximum number of connections on which a call is sent (default 5, at least 1). The limit stops a
-    /// call that ends every connection, so that other calls can proceed.
+    /// The maximum number of connections on which a call is sent (default 5, at least 1). A call that breaks
+    /// all these connections fails, so that other calls can proceed.
     pub sends: u32,
     /// After this many consecutive failed attempts (at least 1), waiting calls fail with
     /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable). By default (`None`),
     /// each call waits until it times out. A connection that is lost before the peer answers a call may also
     /// count as a failed attempt ([`Backoff`]). The number should exceed [`Reconnect::sends`]: otherwise, a
-    /// call that ends every connection makes all calls fail.
+    /// call that breaks every connection makes all calls fail.
     pub attempts: Option<u32>,
     /// The delay before each attempt after a failure.
     pub backoff: Backoff,

@@ -67,7 +67,7 @@ pub struct CreditCounts {
     pub granted: u32,
     /// Calls waiting for a credit.
     pub queued: usize,
-    /// Calls that were queued on submission.
+    /// The total number of calls that had to wait for a credit.
     pub credit_waits: u64,
     /// Received messages that matched no outstanding call.
     pub discarded: u64,

@@ -47,7 +47,7 @@ pub struct CaptureError {
 
 impl Capture {
     /// Returns the capture file, or `None` if nothing is captured. The first call creates the file that the
-    /// environment names. Listening and connecting call this method: call it earlier to detect errors sooner.
+    /// environment names. Listening and connecting call this method; an earlier call detects errors sooner.
     ///
     /// # Errors
     /// [`CaptureError`] if the file named by [`CAPTURE_VARIABLE`] cannot be created or, on Unix, if another

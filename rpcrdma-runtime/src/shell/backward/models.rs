@@ -1,6 +1,6 @@
-//! Models of the lock, the flags and the wake-ups between a server's callers and the task of their
-//! connection. Loom runs each model in all thread interleavings with at most two preemptions, and reports a
-//! thread that waits forever.
+//! Models of the lock, the flags and the wake-ups between the tasks that make backward calls and the task of
+//! their connection. Loom runs each model in all thread interleavings with at most two preemptions, and
+//! reports a thread that waits forever.
 
 use std::future::poll_fn;
 

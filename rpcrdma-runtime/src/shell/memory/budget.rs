@@ -15,7 +15,7 @@ pub(in crate::shell) const SMALL: u64 = 16 << 10;
 /// The guaranteed share of each owner, in bytes: room for some small calls even if other owners use the
 /// entire budget.
 pub(super) const GUARANTEED: u64 = 16 * SMALL;
-/// The part of each owner's guaranteed share that is available regardless of the memory in use, in bytes.
+/// The part of each owner's guaranteed share, in bytes, that is available regardless of the memory in use.
 const ALWAYS: u64 = SMALL;
 /// The memory that the waiting calls of one owner may always use, in bytes.
 const WAITING: u64 = 64 << 10;
@@ -265,7 +265,7 @@ impl Permit {
         }
     }
 
-    /// Raises the size to `bytes` bytes if it is smaller.
+    /// Raises the size to `bytes` bytes, unless the size is already larger.
     pub(super) fn raise(&self, bytes: u64) {
         let before = self.bytes.fetch_max(bytes, Ordering::SeqCst);
         if bytes > before {

@@ -307,7 +307,7 @@ async fn unread_small_replies_of_one_owner_leave_memory_for_others() {
 
 #[tokio::test(start_paused = true)]
 async fn small_calls_do_not_wait_for_large_calls_of_their_owner() {
-    // The other owners use the entire budget.
+    // 40 owners use the entire budget before another owner makes calls.
     let memory = MemoryBudget::new(16 << 20);
     let serving = serving(&memory, files());
     for (last, calls, write) in

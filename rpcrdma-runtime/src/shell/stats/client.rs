@@ -198,14 +198,14 @@ impl ClientStats {
         self.0.granted(credits);
     }
 
-    /// Adds the counts of a connection since the last update.
+    /// Adds the credit waits and the discarded messages of a connection since the last update.
     pub(in super::super) fn connection(&self, credit_waits: u64, discarded: u64) {
         self.0.credit_waits.fetch_add(credit_waits, Ordering::Relaxed);
         self.0.discarded.fetch_add(discarded, Ordering::Relaxed);
         metrics::count("rpcrdma_client_waits_total", ["credit"], [credit_waits]);
     }
 
-    /// Adds the waiting time of `calls` calls that each waited for a credit for `time`.
+    /// Adds the time that calls have waited for a credit: `time` for each of `calls` calls.
     pub(in super::super) fn waited(&self, calls: usize, time: Duration) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let nanos = u64::try_from(time.saturating_mul(calls).as_nanos()).unwrap_or(u64::MAX);

@@ -132,7 +132,7 @@ impl ServerStats {
         metrics::count("rpcrdma_server_refusals_total", Refusals::NAMES, refusals.to_array());
     }
 
-    /// Counts a new connection, which is open until the returned value is dropped.
+    /// Counts a new connection. The connection counts as open until the returned value is dropped.
     pub(in super::super) fn connected(&self) -> OpenConnection {
         self.connections(ConnectionCounts { made: 1, ..ConnectionCounts::default() });
         self.0.connected.fetch_add(1, Ordering::Relaxed);

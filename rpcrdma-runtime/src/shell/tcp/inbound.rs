@@ -37,7 +37,7 @@ pub(super) struct TcpInbound {
     outgoing: Outgoing,
     slots: CallSlots,
     backward: Calling<TcpBackward>,
-    /// False once the client has closed its direction.
+    /// False once the client has closed its direction of the connection.
     open: bool,
     /// Whether new calls are dropped.
     draining: bool,
@@ -158,9 +158,9 @@ impl TcpInbound {
     /// include all records in several fragments, always wait. Small records wait only if the owner has used
     /// up its share.
     ///
-    /// Exception: while backward calls are outstanding, the record may be a reply, or replies may arrive
-    /// behind the record. Small records then do not wait. Long records wait only if the connection would hold
-    /// too many octets without reserved memory.
+    /// Exception: while backward calls are outstanding, small records do not wait. Long records then wait
+    /// only if the connection would hold too many octets without reserved memory. The reason is that the
+    /// record may be a reply, or that replies may arrive behind it.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
         if self.arriving.is_some() {
             return Ok(None);

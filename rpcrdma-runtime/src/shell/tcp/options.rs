@@ -19,12 +19,12 @@ pub struct TcpOptions {
     pub max_record: usize,
     /// Maximum number of concurrent calls on one connection (default 64). A client queues further calls. A
     /// server stops reading from a connection with this many unanswered calls. Exception: while a server has
-    /// outstanding backward calls, their replies may arrive behind further calls. The server then reads and
-    /// queues further calls, up to [`max_record`](Self::max_record) octets. Meanwhile, calls longer than
-    /// 16 KiB wait for memory only if the connection would otherwise hold more than `max_record` octets of
-    /// such calls. Calls that do not wait count toward the memory budget once they have arrived. While a
-    /// record in several fragments arrives, the record counts as `max_record` octets. A long reply to
-    /// a backward call waits for memory like a long call.
+    /// outstanding backward calls, it reads and queues further calls, up to
+    /// [`max_record`](Self::max_record) octets, because replies may arrive behind the further calls.
+    /// Meanwhile, calls longer than 16 KiB wait for memory only if the connection would otherwise hold more
+    /// than `max_record` octets of such calls. Calls that do not wait count toward the memory budget once
+    /// they have arrived. While a record in several fragments arrives, the record counts as `max_record`
+    /// octets. A long reply to a backward call waits for memory like a long call.
     pub max_concurrent_calls: usize,
     /// Maximum number of concurrent backward calls on one connection (default 16). A server queues further
     /// calls. A client queues further calls that it receives, up to [`max_record`](Self::max_record) octets,
@@ -136,9 +136,9 @@ pub struct TcpServerOptions {
     ///
     /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
     ///    idle longest.
-    /// 2. If any address has at least two more connections than the address of the new connection, the server
-    ///    closes the least recently active connection of the address with the most connections, idle
-    ///    connections first.
+    /// 2. If an address has at least two more connections than the new connection's address, the server
+    ///    closes one connection of the address with the most. It chooses the least recently active idle
+    ///    connection, or else the least recently active busy connection.
     /// 3. If any address has at least two connections, the server closes the new connection.
     /// 4. Otherwise, the new connection waits to be accepted.
     ///

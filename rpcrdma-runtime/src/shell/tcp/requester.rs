@@ -33,8 +33,8 @@ pub(super) struct TcpRequester {
     last_received: Instant,
     /// The send time of the earliest call that has timed out since `last_received`.
     unanswered_since: Option<Instant>,
-    /// Calls that were abandoned at least `max_silence` after they were sent, while the server sent nothing.
-    /// Input clears the set. The set also contains the timed-out call that ends the connection.
+    /// Calls that were abandoned at least `max_silence` after they were sent, without input in between. Input
+    /// clears the set. The set also contains the timed-out call that ends the connection.
     silent: BTreeSet<CallId>,
     events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
@@ -186,8 +186,8 @@ impl SessionRequester for TcpRequester {
         }
     }
 
-    /// Returns true if the server has been silent for at least `max_silence` since the call, or an earlier
-    /// call that timed out, was sent. The server is then presumed dead; TCP alone would detect the failure
+    /// Returns true if the server has been silent for at least `max_silence` since this call or an earlier
+    /// timed-out call was sent. The server is then presumed dead; TCP alone would detect the failure
     /// much later.
     fn holds(&self, call: CallId) -> bool {
         self.silent.contains(&call)

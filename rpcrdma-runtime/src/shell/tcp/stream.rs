@@ -25,7 +25,8 @@ const READ: usize = 64 << 10;
 /// Maximum number of buffers per vectored write.
 const MAX_BUFFERS: usize = 16;
 
-/// How long to wait for the peer to close its direction after a local close.
+/// How long to wait for the peer to close its direction of the connection, once the local direction is
+/// closed.
 const LINGER: Duration = Duration::from_secs(1);
 
 pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {

@@ -14,8 +14,8 @@ pub const CRC_LEN: usize = 4;
 pub const MARKER_LEN: usize = 4;
 /// Maximum size of an FPDU in octets, without markers.
 pub const MAX_LEN: usize = LENGTH_LEN + u16::MAX as usize + 3 + CRC_LEN;
-/// The smallest value to which a sender limits the size of its FPDUs, in octets without markers: the size
-/// with a ULPDU of 128 octets.
+/// The lowest limit that a sender applies to the size of its FPDUs, in octets without markers. It admits a
+/// ULPDU of 128 octets.
 pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN;
 
 /// The reason why octets are not a valid FPDU.

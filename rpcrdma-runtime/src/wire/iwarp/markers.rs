@@ -73,8 +73,8 @@ impl Markers {
         self.pass(octets);
     }
 
-    /// Appends a complete FPDU to `plain` without its markers. The size of `fpdu` must be the
-    /// size that [`Markers::fpdu_len`] returned.
+    /// Removes the markers from a complete FPDU, and appends the result to `plain`. The size of `fpdu` must
+    /// be the size that [`Markers::fpdu_len`] returned.
     ///
     /// # Errors
     /// - [`FpduError::Crc`] if `crc` is set and the CRC does not match.

@@ -34,7 +34,7 @@ impl Code {
     pub const READ_INVALID_STAG: Code = code(0, 1, 0x00);
     /// RDMAP, in a Read Request: the range exceeds the source.
     pub const READ_BOUNDS: Code = code(0, 1, 0x01);
-    /// RDMAP: the memory does not permit the access.
+    /// RDMAP: the region does not permit the access.
     pub const ACCESS_RIGHTS: Code = code(0, 1, 0x02);
     /// RDMAP, in a Read Request: the end of the range overflows 64 bits.
     pub const READ_WRAP: Code = code(0, 1, 0x04);
@@ -50,7 +50,7 @@ impl Code {
     pub const UNSPECIFIED: Code = code(0, 2, 0xff);
     /// DDP, tagged: invalid STag.
     pub const INVALID_STAG: Code = code(1, 1, 0x00);
-    /// DDP, tagged: the range exceeds the memory, or the offset does not continue the message.
+    /// DDP, tagged: the range exceeds the region, or the offset does not continue the message.
     pub const BASE_OR_BOUNDS: Code = code(1, 1, 0x01);
     /// DDP, tagged: the end of the range overflows 64 bits.
     pub const WRAP: Code = code(1, 1, 0x03);

@@ -49,8 +49,9 @@ impl WriteChunk {
         filled
     }
 
-    /// Sets the segment lengths for a write of `len` bytes: in order, without gaps, and zero for unused
-    /// segments (RFC 8166 section 3.4.6). Bytes that exceed the chunk are ignored.
+    /// Sets each segment's length to the number of bytes it receives in a write of `len` bytes. The segments
+    /// are filled in order and without gaps, and unused segments get length 0 (RFC 8166 section 3.4.6). Bytes
+    /// that exceed the chunk are ignored.
     pub fn fill(&mut self, len: u64) {
         let mut left = len;
         for segment in &mut self.0 {

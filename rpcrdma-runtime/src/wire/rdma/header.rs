@@ -208,8 +208,8 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
     };
     let chunk = |why: String| Refusal::Chunk { xid, why };
     match kind {
-        // This check precedes the version check, because the first four words have the same meaning in every
-        // version (RFC 8166 section 4.2).
+        // Checked before the version, so that no RDMA_ERROR is answered with ERR_VERS. The first four words
+        // have the same meaning in every version (RFC 8166 section 4.2).
         ERROR => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
         _ if version != VERSION => return Err(Refusal::Version { xid, version }),
         DONE => return Err(Refusal::Discard("RDMA_DONE is obsolete")),

@@ -11,7 +11,7 @@ use crate::xdr::{Decode, Encode, Error, Message, Reader, Reducer, Sink};
 /// The reason why a server returns no result (RFC 5531 section 9, `accept_stat` and `reject_stat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// PROC_UNAVAIL: the version has no such procedure.
+    /// PROC_UNAVAIL: this version of the program has no such procedure.
     ProcedureUnavailable,
     /// GARBAGE_ARGS: the arguments cannot be decoded.
     GarbageArguments,
@@ -56,7 +56,7 @@ pub enum ReplyError {
         /// The highest supported version.
         high: u32,
     },
-    /// PROC_UNAVAIL: the version has no such procedure.
+    /// PROC_UNAVAIL: this version of the program has no such procedure.
     #[error("the server does not provide the procedure")]
     ProcedureUnavailable,
     /// GARBAGE_ARGS: the server cannot decode the arguments.
@@ -168,8 +168,8 @@ impl RpcReply {
         RpcReply { status: ReplyHeader::Success, message: results.into_message(), failure: None }
     }
 
-    /// Creates a reply without results. Returns `None` if the reply is accepted and the body of the verifier
-    /// exceeds 400 bytes.
+    /// Creates a reply without results. Returns `None` for an accepted reply whose verifier has a body of
+    /// more than 400 bytes.
     #[must_use]
     pub fn without_results(xid: u32, status: ReplyHeader, verifier: &Verifier) -> Option<Self> {
         let mut reply = Reducer::disabled();

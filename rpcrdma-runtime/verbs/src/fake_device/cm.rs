@@ -306,7 +306,7 @@ impl Device {
         Ok(())
     }
 
-    /// Allocates the C form of an event and, for a connection request, the id of the request.
+    /// Allocates the C structure of an event and, for a connection request, the id of the request.
     pub(super) fn deliver(&mut self, mut event: Event) -> *mut CmEvent {
         let (mut id, mut listener) = (event.id, 0);
         if let Some(from) = event.from {

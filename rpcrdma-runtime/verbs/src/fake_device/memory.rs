@@ -9,7 +9,8 @@ use libc::{c_int, c_void};
 
 use super::{Device, allocate, device, free, null};
 
-/// Disjoint ranges for L_Keys, R_Keys and the handles of windows, so that using the wrong kind is detected.
+/// L_Keys, R_Keys and the handles of windows are in disjoint ranges, so the device rejects a key of the wrong
+/// kind.
 const LOCAL: u32 = 0x1000_0000;
 const REMOTE: u32 = 0x2000_0000;
 const WINDOW: u32 = 0x4000_0000;
@@ -47,7 +48,7 @@ impl Region {
     }
 }
 
-/// Reads memory and, if `writes`, writes the same octets back.
+/// Reads memory and, if `writes` is true, writes the same octets back.
 pub(super) fn touch(at: *mut u8, len: usize, writes: bool) {
     let mut copy: Vec<MaybeUninit<u8>> = Vec::with_capacity(len);
     // SAFETY: the memory is registered, so the provider guarantees that it is allocated. If the memory is
@@ -143,7 +144,8 @@ impl Device {
         true
     }
 
-    /// Invalidates a window of a queue pair. Returns false if the queue pair has no such window.
+    /// Invalidates the window that a queue pair has bound with the handle `key`. Returns false if the queue
+    /// pair has bound no window with this handle.
     pub(super) fn unbind(&mut self, pair: usize, key: u32) -> bool {
         let mut windows = self.windows.values_mut();
         let window = windows.find(|window| {
@@ -152,7 +154,7 @@ impl Device {
         window.is_some_and(|window| window.bound.take().is_some())
     }
 
-    /// Accesses all regions that failed to deregister, which remain accessible to the device.
+    /// Accesses all regions whose deregistration failed, because they remain accessible to the device.
     pub(super) fn touch_leaked_regions(&mut self) {
         self.leaked_regions.iter().for_each(Region::touch);
     }

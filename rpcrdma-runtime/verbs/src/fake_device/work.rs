@@ -316,7 +316,7 @@ impl Device {
         Outcome::Done
     }
 
-    /// Executes an RDMA Write if `writes`, otherwise an RDMA Read.
+    /// Executes an RDMA Write if `writes` is true, otherwise an RDMA Read.
     fn transfer(
         &mut self,
         domain: usize,

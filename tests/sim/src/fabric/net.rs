@@ -44,14 +44,15 @@ pub(super) struct EndState {
     closed: bool,
     /// The arrival time of the last message from this end. Later messages do not arrive before this time.
     pub(super) sent_until: Duration,
-    /// The arrival time of the last RDMA Read response. Later responses do not arrive before this time.
+    /// The arrival time of the last RDMA Read response to this end. Later responses do not arrive before this
+    /// time.
     read_until: Duration,
 }
 
 /// A scheduled event at the peer `to`.
 ///
 /// `Completion`, `Register` and `Invalidate` complete local work. `Lost` informs `to` that the connection
-/// broke. The other events arrive from the other peer.
+/// broke. All remaining events come from the other peer.
 #[derive(Debug)]
 pub(super) enum Event {
     Completion { to: Side, completion: Completion },

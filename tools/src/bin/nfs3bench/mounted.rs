@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use crate::image::{Aligned, Images, PIECE, SIZE, looks_like};
 use crate::turn::{Done, Operation, Turn, Work};
 
-/// The maximum number of other calls on the mount during a measurement.
+/// The maximum number of calls on the mount during a turn, in addition to the measured calls.
 const STRAY: u64 = 8;
 
 pub(crate) struct Mounted {

@@ -152,8 +152,8 @@ impl<'a> Lexer<'a, '_> {
         self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
     }
 
-    /// Stores a preprocessor line for C. The line may be the origin of a name that the document uses but does
-    /// not define.
+    /// Stores a preprocessor line for C. A finding about an undefined name may refer to the line, since the
+    /// line may define the name.
     fn store_directive(&mut self, line: &'a str, place: Range<u32>) {
         let (line, before) = (OtherLine::PassThrough(line.trim_end()), self.out.tokens.len());
         self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });

@@ -52,7 +52,7 @@ pub(super) fn check(unpacked: &Unpacked<'_>, root: &Path) -> Result<()> {
     let config = root.join(CONFIG);
     fs::write(&config, fs::read_to_string(&config)?.replace("read-only = false", "read-only = true"))?;
     run::output(inside(system).args(["reload", "nfs3d"]))?;
-    // systemctl may return before the server has read the file.
+    // systemctl may return before the server has read the changed configuration.
     container.wait_for("effect of the reload", |_| client.is_refused("data/file").ok())?;
     container.stop()
 }
@@ -84,7 +84,7 @@ impl Container {
         })
     }
 
-    /// Shuts the container down. On SIGTERM, systemd-nspawn requests the shutdown from systemd.
+    /// Shuts the container down. On SIGTERM, systemd-nspawn asks the container's systemd to shut down.
     fn stop(mut self) -> Result<()> {
         signal(self.0.id(), "TERM")?;
         let status = poll("end of the container after SIGTERM", || Ok(self.0.try_wait()?))?;
@@ -127,8 +127,8 @@ fn signal(process: u32, name: &str) -> Result<()> {
 /// The configuration file, relative to the root.
 const CONFIG: &str = "etc/nfs3d.toml";
 
-/// Returns a command that runs a program in the root. The container uses this machine's network, and does
-/// not depend on this machine's systemd.
+/// Returns a `systemd-nspawn` command for the root, to which the caller adds a program or `--boot`. The
+/// container uses this machine's network, and does not depend on this machine's systemd.
 fn nspawn(root: &Path) -> Command {
     let mut command = Command::new("systemd-nspawn");
     command.args(["--quiet", "--register=no", "--keep-unit", "--console=pipe", "--machine=nfs3d"]);
@@ -136,7 +136,8 @@ fn nspawn(root: &Path) -> Command {
     command
 }
 
-/// Installs and enables the service with a writable and a protected directory. Returns the service's port.
+/// Installs and enables the service, which exports two directories. The unit makes only the first writable.
+/// Returns the service's port.
 fn install(unpacked: &Unpacked<'_>, root: &Path) -> Result<u16> {
     let units = root.join("etc/systemd/system");
     let enabled = units.join("multi-user.target.wants");
@@ -178,7 +179,7 @@ fn first_child(process: u32) -> Option<u32> {
     children(process).first().copied()
 }
 
-/// Checks the capabilities and restrictions of the process that systemd started.
+/// Checks the capabilities and restrictions of `nfs3d`. `system` is the PID of the container's systemd.
 fn check_confinement(system: u32) -> Result<()> {
     let name = |process: &u32| fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let services = children(system);

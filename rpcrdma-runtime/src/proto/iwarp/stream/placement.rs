@@ -82,8 +82,8 @@ impl Stream {
         Some(memory.limit(size.min(room)))
     }
 
-    /// Processes the octets that the caller appended to the buffer of [`Self::placement_buffer`]. First
-    /// passes these octets to `seen`.
+    /// Calls `seen` with the octets that the caller appended to the buffer of [`Self::placement_buffer`], and
+    /// then processes these octets.
     pub fn commit_placement(&mut self, seen: impl FnOnce(&[u8])) {
         let Some(mut placement) = self.inbound.placement.take() else { return };
         let mut following = Vec::new();

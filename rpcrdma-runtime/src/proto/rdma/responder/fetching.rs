@@ -1,4 +1,4 @@
-//! Fetching of call data: RDMA Reads within the limits, and calls that become complete.
+//! Fetches call data: starts RDMA Reads within the limits, and passes on calls that have arrived completely.
 
 use core::mem;
 
@@ -21,8 +21,9 @@ impl Responder {
         }
     }
 
-    /// If the requester allows no RDMA Reads, rejects the calls that wait for one. A call with outstanding
-    /// RDMA Reads stays, because the requester may fence its memory as soon as the call is answered.
+    /// If the requester allows no RDMA Reads, rejects the calls that wait for an RDMA Read. A call with
+    /// outstanding RDMA Reads stays until they are done: an answer would let the requester fence the memory
+    /// that they read.
     pub(super) fn reject_unread(&mut self) {
         if self.reads_limit > 0 {
             return;

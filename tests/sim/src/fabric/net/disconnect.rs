@@ -1,4 +1,4 @@
-//! Breaks a connection within the outstanding data.
+//! Breaks a connection at a random octet of its outstanding data.
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::work::{CloseReason, Segment};
