@@ -40,10 +40,10 @@ fn large_values_are_placed_directly_in_both_directions() {
 
     let large: Vec<u8> = (0..1_000_003u32).map(|at| at.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect();
     let (_, traffic) = succeeds(&["put", address, "large"], &large);
-    assert!(traffic.contains("1000003 bytes by 1 Read chunk"), "{traffic}");
+    assert!(traffic.contains("1000003 bytes in 1 Read chunk"), "{traffic}");
     let (value, traffic) = succeeds(&["get", address, "large"], b"");
     assert!(value == large, "got {} bytes that differ from the stored value", value.len());
-    assert!(traffic.contains("1000003 bytes by Write chunk"), "{traffic}");
+    assert!(traffic.contains("1000003 bytes in Write chunks"), "{traffic}");
 
     // A small value fits inline, next to the key.
     let (_, traffic) = succeeds(&["put", address, "small"], b"7");

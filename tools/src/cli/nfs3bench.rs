@@ -13,7 +13,7 @@ pub const MAX_TRANSFER: usize = 1 << 20;
 /// Compares the rates of GETATTR, READ and WRITE calls on two NFSv3 targets.
 ///
 /// A target is the URL of a directory (rdma://HOST/PATH or tcp://HOST/PATH, with :PORT after HOST if needed),
-/// or a local directory in which Linux has mounted an export. The built-in client accesses URLs. The program
+/// or the local mount point of an NFS export. The built-in client accesses URLs. The program
 /// creates a file of 16 MiB in each directory, and removes both files at the end. Exit status: 0 success; 1
 /// failure; 2 invalid command line; 141 standard output closed.
 #[derive(Debug, Parser)]
@@ -64,7 +64,7 @@ pub enum MeasuredProcedure {
 pub enum Target {
     /// A directory on a server, accessed by the built-in client.
     Url(Url),
-    /// A local directory in which Linux has mounted an export.
+    /// The local mount point of an NFS export.
     Directory(PathBuf),
 }
 

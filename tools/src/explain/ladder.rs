@@ -362,15 +362,17 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
 #[must_use]
 pub fn empty_report(trace: &Trace, selection: &Selection) -> String {
     let connections = trace.connections.len().saturating_add(trace.more_connections);
-    let plural = if connections == 1 { "" } else { "s" };
+    let plural = |is_one: bool| if is_one { "" } else { "s" };
+    let counted = format!("{connections} TCP connection{}", plural(connections == 1));
     match selection.connection {
         Some(number) if (1..=connections).contains(&number) => format!("connection {number} was omitted"),
         Some(number) => {
-            format!("no connection {number}: the capture has {connections} TCP connection{plural}")
+            format!("no connection {number}: the capture has {counted}")
         }
         None => format!(
-            "no iWARP in {} packets and {connections} TCP connection{plural}; RPC over TCP is not shown",
-            trace.packets
+            "no iWARP in {} packet{} and {counted}; RPC over TCP is not shown",
+            trace.packets,
+            plural(trace.packets == 1)
         ),
     }
 }

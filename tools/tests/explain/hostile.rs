@@ -41,7 +41,7 @@ fn files_that_are_not_captures_are_rejected() {
     assert_eq!(read(&b""[..]).unwrap_err(), ReadError::Empty);
     assert_eq!(read(&b"MPA ID Req Frame, and what follows it"[..]).unwrap_err(), ReadError::NoCapture);
     let nothing = read(&short_head()[..]).unwrap();
-    assert!(text(&nothing, Selection::default()).contains("no iWARP in 0 packets"));
+    assert!(text(&nothing, Selection::default()).contains("no iWARP in 0 packets and 0 TCP connections"));
 }
 
 fn short_head() -> Vec<u8> {

@@ -99,7 +99,10 @@ async fn errors_state_the_cause_on_standard_error_alone() {
     assert!(refused(&[&path("nowhere")]).contains("nowhere: No such file"));
     assert!(refused(&[&path("text")]).contains("not a capture: neither pcap nor pcapng"));
     assert!(refused(&[&path("empty")]).contains("the file is empty"));
-    assert!(refused(&["--connection", "7", &path("a.pcap")]).contains("no connection 7: the capture has 1"));
+    assert!(
+        refused(&["--connection", "7", &path("a.pcap")])
+            .contains("no connection 7: the capture has 1 TCP connection\n")
+    );
     assert!(refused(&["--xid", "blue", &path("a.pcap")]).contains("expected a 32-bit number"));
     assert!(refused(&[work.path().to_str().unwrap()]).contains("cannot be read"));
 }

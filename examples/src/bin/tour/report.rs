@@ -95,10 +95,10 @@ impl fmt::Display for Report {
 
 fn how(traffic: &Traffic) -> String {
     let kinds = [
-        (traffic.read_chunks > 0, "the call's data, by Read chunk"),
-        (traffic.position_zero > 0, "the complete call, by Position-Zero Read chunk"),
-        (traffic.write_bytes > 0, "the result's data, by Write chunk"),
-        (traffic.reply_chunk_bytes > 0, "the complete reply, by Reply chunk"),
+        (traffic.read_chunks > 0, "the call's data, in Read chunks"),
+        (traffic.position_zero > 0, "the complete call, in a Position-Zero Read chunk"),
+        (traffic.write_bytes > 0, "the result's data, in Write chunks"),
+        (traffic.reply_chunk_bytes > 0, "the complete reply, in the Reply chunk"),
         (traffic.remote_invalidation, "fenced by Send with Invalidate"),
     ];
     let used: Vec<&str> = kinds.into_iter().filter_map(|(used, kind)| used.then_some(kind)).collect();

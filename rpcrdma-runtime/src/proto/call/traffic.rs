@@ -32,16 +32,17 @@ impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "inline {}/{} bytes", self.call_inline, self.reply_inline)?;
         if self.read_chunks > 0 {
-            write!(f, ", {} bytes by {} Read chunk(s)", self.read_bytes, self.read_chunks)?;
+            let plural = if self.read_chunks == 1 { "" } else { "s" };
+            write!(f, ", {} bytes in {} Read chunk{plural}", self.read_bytes, self.read_chunks)?;
         }
         if self.position_zero > 0 {
-            write!(f, ", call of {} bytes by Position-Zero Read chunk", self.position_zero)?;
+            write!(f, ", call of {} bytes in a Position-Zero Read chunk", self.position_zero)?;
         }
         if self.write_bytes > 0 {
-            write!(f, ", {} bytes by Write chunk", self.write_bytes)?;
+            write!(f, ", {} bytes in Write chunks", self.write_bytes)?;
         }
         if self.reply_chunk_bytes > 0 {
-            write!(f, ", reply of {} bytes by Reply chunk", self.reply_chunk_bytes)?;
+            write!(f, ", reply of {} bytes in the Reply chunk", self.reply_chunk_bytes)?;
         }
         Ok(())
     }
