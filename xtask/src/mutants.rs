@@ -285,7 +285,7 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
     }
     print(&format!(
         "listed mutations: {caught} detected, {by_others} detected only by tests that do not name their rules, \
-         {explained} explained, {} findings",
+         {explained} explained; findings: {}",
         found.len()
     ));
     cargo::report(&found)
@@ -430,7 +430,7 @@ fn try_generated(root: &Path, list: &List, part: Option<&str>) -> Result<(), Str
     }
     found.extend(unexplained(&all.missed, &list.survivors));
     print(&format!(
-        "generated mutations: {} survived, {} findings",
+        "generated mutations: {} survived; findings: {}",
         all.missed.lines().count(),
         found.len()
     ));
