@@ -19,9 +19,9 @@ use rpcrdma_runtime::xdr::{Message, Reader, Received};
 
 /// Decodes a header with its chunk lists, as a call and as a reply.
 ///
-/// An encoded header and its payload must together be no longer than the input. If the lengths are equal, the
-/// octets must be equal. An ERR_VERS reply must start with the refusal's XID, and a refusal that leads to
-/// ERR_CHUNK must have the call's XID.
+/// The encoding of a decoded header, together with the payload, must be no longer than the input. If the
+/// lengths are equal, the octets must be equal. An ERR_VERS reply must start with the refusal's XID, and a
+/// refusal that leads to ERR_CHUNK must have the call's XID.
 pub(crate) fn header(data: &[u8]) {
     let message = Bytes::copy_from_slice(data);
     let limits = MessageLimits::default();

@@ -655,7 +655,7 @@ fn paths_outside_an_export_are_unreachable() {
     let inner = make_dir(&export, &root, "inner");
     let file = make(&export, &inner, "file");
 
-    // A link to a directory outside the export, which also contains `file`, replaces the parent directory.
+    // A link replaces the parent directory. The link's target, outside the export, also contains `file`.
     fs::rename(dir.path().join("inner"), dir.path().join("elsewhere")).unwrap();
     symlink(outside.path(), dir.path().join("inner")).unwrap();
     assert!(export.read(&WHO, &file, 0, 100).is_err());

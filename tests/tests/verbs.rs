@@ -61,7 +61,7 @@ async fn pair(at: SocketAddr, options: VerbsOptions) -> (VerbsConnection, VerbsC
     pair_for(at, RECEIVE, [options; 2]).await
 }
 
-/// Like [`pair`], but with a given size of Receives and separate options for each peer.
+/// Like [`pair`], but with a given Receive size and separate options for each peer.
 async fn pair_for(
     at: SocketAddr,
     receive: u32,

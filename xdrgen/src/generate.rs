@@ -152,7 +152,7 @@ fn read(
 }
 
 /// Qualifies names by namespaces, merges additions into the definitions that they extend, and supplies
-/// definitions for names that the documents use but do not define. Returns the settings for
+/// missing definitions from macros, the command line and the prelude. Returns the settings for
 /// `resolve::resolve`.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],

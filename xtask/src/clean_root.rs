@@ -63,8 +63,8 @@ pub(crate) fn is_inside() -> bool {
     Path::new(XTASK).exists()
 }
 
-/// Returns the search path in the root: the directories of the programs that a step of the gate installs, of
-/// Rust, and of the linker.
+/// Returns the search path in the root, with which a step of the gate finds Rust, the linker, and the
+/// programs that the step installs.
 pub(crate) fn search_path() -> Result<PathBuf, String> {
     let own = [Path::new(HOME).join("bin"), rust()?.join("bin")];
     let path = env::join_paths(own.into_iter().chain(SEARCH_PATH.map(PathBuf::from)));

@@ -139,8 +139,8 @@ fn append(root: &Path, entry: &Entry) -> Result<(), String> {
     writeln!(file, "{entry}").map_err(failed)
 }
 
-/// Returns the revision for a new entry, which is `unknown` outside a repository, such as in an archive of
-/// the source.
+/// Returns the revision for a new entry. The revision is `unknown` outside a repository, such as in an
+/// archive of the source.
 fn revision(root: &Path) -> String {
     let git = |arguments: &[&str]| output(root, "git", arguments);
     let Ok(mut revision) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };

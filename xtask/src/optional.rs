@@ -19,7 +19,8 @@ struct Optional {
     directories: &'static [&'static str],
     /// The test binary that needs the features.
     test: Option<&'static str>,
-    /// A part of the names of the documentation tests that need the features: the path of their directory.
+    /// The directory of the documentation tests that need the features. Its path is part of the name of each
+    /// test, and selects the tests.
     doc_tests: Option<&'static str>,
 }
 

@@ -6,9 +6,9 @@
 //! handle before it is used.
 //!
 //! Limitations:
-//! - Only a server that runs as root uses its callers' identities. It accesses files with the caller's user,
-//!   group and supplementary groups, and new files belong to the caller. Any other server has the rights of
-//!   its own user for all callers, and new files belong to that user
+//! - Only a server that runs as root uses its callers' identities. Such a server accesses files with the
+//!   caller's user, group and supplementary groups, and new files belong to the caller. Any other server has
+//!   the rights of its own user for all callers, and new files belong to that user
 //!   ([`DirectoryExport::impersonates_callers`]).
 //! - If another process renames a file, the file's handles are stale until a client looks up the new name.
 //!   The first stale handle, for example one from before a restart of the server, starts a walk over the

@@ -98,11 +98,11 @@ impl Slots {
         self.wait(|state| is_available(state).then_some(())).await;
     }
 
-    /// Waits for a slot for a connection from this address. May close another connection to make room: the
-    /// connection that has been idle longest, if it has been idle for at least [`GRACE`]. If no connection
-    /// has been idle that long, and [`EXCESS`] permits it, closes a connection of the owner with the most
-    /// connections. This is the owner's least recently active idle connection, or else the owner's least
-    /// recently active busy connection.
+    /// Waits for a slot for a connection from this address. If no slot is free, may close another connection:
+    /// the connection that has been idle longest, if it has been idle for at least [`GRACE`]. If no
+    /// connection has been idle that long, and [`EXCESS`] permits it, closes a connection of the owner with
+    /// the most connections. This is the owner's least recently active idle connection, or else the owner's
+    /// least recently active busy connection.
     ///
     /// Returns `None` if the owner of the new connection has reached its limit. Also returns `None` if a
     /// connection may be closed only for an owner with fewer connections: waiting would delay other owners.

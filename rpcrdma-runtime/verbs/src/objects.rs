@@ -191,8 +191,8 @@ impl<M: Pinned> Registered<M> {
 
 impl<M: Pinned> Drop for Registered<M> {
     fn drop(&mut self) {
-        // SAFETY: the value is being dropped, so this is the only call. Memory that is still registered is
-        // never freed.
+        // SAFETY: the value is being dropped, so `deregister` is called only once and the region is not used
+        // afterwards. Memory that is still registered is never freed.
         unsafe {
             if self.deregister() {
                 ManuallyDrop::drop(&mut self.memory);
@@ -210,9 +210,9 @@ fn registration_error(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("memory registration failed: {error}; {hint}"))
 }
 
-/// The kernel looks up and pins each page that it registers. Memory of at least this many octets, for a
-/// transfer or to be advertised, is therefore registered on another thread. On invalidation, advertised
-/// memory of this size is also deregistered on another thread.
+/// Advertised memory and transfer buffers of at least this many octets are registered on another thread,
+/// because the kernel looks up and pins each page. On invalidation, advertised memory of this size is also
+/// deregistered on another thread.
 pub(super) const LONG: usize = 4 << 20;
 
 /// Registered memory that is divided into slots of equal size.

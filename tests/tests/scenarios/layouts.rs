@@ -1,5 +1,5 @@
 //! Calls with handcrafted chunks of each kind, and the responder's replies (RFC 8166 sections 3.4, 3.5 and
-//! 4.3). Many lengths and numbers are at a limit or next to it.
+//! 4.3). In many cases, a length or a number of chunks or segments is at a limit or next to it.
 
 use std::ops::RangeInclusive;
 

@@ -66,8 +66,9 @@ impl NotCompared {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Rules {
-    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: each new value must select an arm of a union without a
-    /// default. An old peer can then distinguish a message with this value from a malformed message.
+    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: each new enum value must select an arm of a union
+    /// without a default arm. An old peer can then distinguish a message with this value from a malformed
+    /// message.
     #[default]
     #[cfg_attr(feature = "cli", value(name = "5666bis"))]
     Rfc5666bis,

@@ -121,8 +121,8 @@ pub(super) fn range(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
     let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);
     let line_end = text.get(start..end).and_then(|place| place.find(['\n', '\r']));
-    // A single tab gets an empty range. Its mark would be several columns wide, and the mark of an empty
-    // range is one column wide.
+    // A single tab gets an empty range, whose mark is one column wide. The mark of the tab itself would be
+    // several columns wide.
     let end = if text.get(start..end) == Some("\t") { start } else { end };
     start..line_end.map_or(end, |length| start + length)
 }

@@ -16,7 +16,7 @@ pub(crate) trait Names {
 
 /// Evaluates an expression. Returns `None` if the expression is malformed or nests too deeply. Also returns
 /// `None` on overflow, division by zero, a shift distance outside 0 to 63, or a name without a value.
-/// An operand that C does not evaluate, as in `0 && x`, must only be well-formed.
+/// An operand that C does not evaluate, such as `x` in `0 && x`, only has to be well-formed.
 pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
     let mut reader = Reader { rest: text, names, depth: 0 };
     let value = reader.binary(0)?;

@@ -18,7 +18,7 @@ pub(super) struct Undefs<'a> {
     /// Open definitions: the number, and the counts of tokens and directives before the definition. A
     /// macro with two different definitions has no number, and is reported like a constant with two values.
     open: HashMap<&'a str, (Option<i128>, usize, usize)>,
-    /// Ended definitions of each name, in source order.
+    /// The numeric definitions of each name that an `#undef` removed, in source order.
     ended: HashMap<&'a str, Vec<Ended>>,
 }
 

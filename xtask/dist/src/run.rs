@@ -13,8 +13,8 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program and returns its output without trailing white space. Fails if the program cannot be started
-/// or does not exit with status 0, or if its output is not UTF-8.
+/// Runs a program and returns its output without trailing white space. Fails if the program fails, or if its
+/// output is not UTF-8.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = command.stderr(Stdio::piped()).output().with_context(|| format!("cannot run `{shown}`"))?;

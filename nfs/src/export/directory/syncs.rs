@@ -27,7 +27,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Waits until the next round has ended. Runs that round unless another call runs it.
+    /// Waits until a round that starts after this call has ended. Runs that round unless another call does.
     fn sync(&self, fsync: impl FnOnce() -> Result<(), NfsError>) -> Result<(), NfsError> {
         let mut rounds = lock(&self.rounds);
         // The running round may have started before this call's data was written.

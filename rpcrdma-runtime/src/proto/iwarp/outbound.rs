@@ -35,7 +35,7 @@ pub(super) struct Outbound {
     arena: BytesMut,
     max_fpdu: usize,
     crc: bool,
-    /// The position relative to the markers of sent FPDUs, if the peer requires markers.
+    /// The output position relative to the markers, if the peer requires markers.
     markers: Option<Markers>,
     started: bool,
 }

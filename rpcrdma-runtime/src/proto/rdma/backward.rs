@@ -3,8 +3,9 @@
 //! A client that accepts such calls has a [`BackwardResponder`] next to its requester. A server that makes
 //! such calls has a [`BackwardRequester`] next to its responder. The backward engine receives each completion
 //! first ([`BackwardResponder::take`]) and returns the completions of the forward engine. The directions have
-//! separate XIDs and credits. Without a backward engine, a requester drops backward calls without chunks and
-//! rejects those with chunks (ERR_CHUNK), and a responder drops backward replies without chunks.
+//! separate XIDs and credits. Without a backward engine, a requester drops backward calls without chunks, and
+//! rejects those with chunks (ERR_CHUNK). A responder without a backward engine drops backward replies
+//! without chunks.
 //!
 //! Backward calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
 //! peer supports them.

@@ -21,7 +21,7 @@ struct Suspect {
     since: Duration,
     /// Whether the next retransmission is rejected.
     certain: bool,
-    /// Whether the call is assigned to a connection, which rejects its retransmission ([`FatalCalls::take`]).
+    /// Whether a connection has taken the call in order to reject its retransmission ([`FatalCalls::take`]).
     taken: bool,
 }
 

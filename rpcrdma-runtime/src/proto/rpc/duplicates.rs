@@ -195,7 +195,7 @@ impl<W> Duplicates<W> {
     }
 
     /// Looks up a received call of `size` bytes, and registers the call if it is new. `waiter` represents the
-    /// caller. `now` is a monotonic time since an arbitrary moment.
+    /// caller, which waits for the reply. `now` is a monotonic time since an arbitrary moment.
     pub fn begin(&mut self, call: CallIdentity, size: u64, waiter: W, now: Duration) -> CacheLookup<W> {
         self.expire(now);
         let number = self.entries.find(&call);

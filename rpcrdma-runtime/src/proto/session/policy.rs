@@ -66,8 +66,9 @@ pub struct Reconnect {
     /// must not run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call
     /// that has not been sent yet always waits for the new connection.
     pub retransmit: bool,
-    /// The maximum number of connections on which a call is sent (default 5, at least 1). A call that breaks
-    /// all these connections fails, so that other calls can proceed.
+    /// The maximum number of connections on which a call is sent (default 5, at least 1). If all these
+    /// connections are lost, the call fails. Other calls can then proceed even if this call breaks every
+    /// connection.
     pub sends: u32,
     /// After this many consecutive failed attempts (at least 1), waiting calls fail with
     /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable). By default (`None`),

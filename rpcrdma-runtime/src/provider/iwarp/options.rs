@@ -8,7 +8,7 @@ use super::capture::Tap;
 use super::{Capture, CaptureError};
 
 /// The maximum length of an FPDU, in octets, if the system does not report TCP's segment size. An FPDU of
-/// this length fits a segment on Ethernet.
+/// this length fits in a TCP segment over IPv4 on Ethernet (MTU 1,500).
 const DEFAULT_FPDU: usize = 1440;
 
 /// The options of an iWARP connection.

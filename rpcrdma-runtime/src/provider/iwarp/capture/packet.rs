@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader, TcpOptionElement};
 
-/// Maximum payload of one packet, in octets. The length of the packet with its headers fits in
-/// IPv4's length field.
+/// Maximum payload of one packet, in octets. Including headers, the packet's length fits in IPv4's length
+/// field.
 pub(super) const MAX_PAYLOAD: usize = 65_480;
 
 /// The window field of all packets, which [`WINDOW_SHIFT`] scales to almost 1 GiB (RFC 7323 section 2). The
