@@ -30,8 +30,8 @@ pub(crate) fn files(data: &[u8]) {
     compare_with_model(data, MemoryExport::default(), abilities);
 }
 
-/// Compares an exported directory with the model. The file next to the directory must stay unchanged, and no
-/// other file may appear in their parent directory.
+/// Compares an exported directory with a model of its files. The file next to the directory must stay
+/// unchanged, and no other file may appear in their parent directory.
 pub(crate) fn directory(data: &[u8]) {
     let outer = tempfile::tempdir().expect("a temporary directory");
     let (inside, outside) = (outer.path().join("inside"), outer.path().join("outside"));
@@ -587,9 +587,9 @@ impl Model {
     }
 }
 
-/// Decodes a call with an arbitrary AUTH_SYS body. An accepted credential must have at most 16 groups, and
-/// the same identity after encoding and decoding. If root is squashed, no ID of the caller may be 0 or
-/// `u32::MAX`.
+/// Decodes a call with an arbitrary AUTH_SYS body. A credential that decodes must have at most 16 groups, and
+/// the same identity after it is encoded and decoded again. If root is squashed, no ID of the caller may be 0
+/// or `u32::MAX`.
 pub(crate) fn credentials(data: &[u8]) {
     let body = data.get(..400).unwrap_or(data);
     let mut call = Writer::new();

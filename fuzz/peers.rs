@@ -1,5 +1,5 @@
-//! The fuzz targets for RPCSEC_GSS, rpcbind, records over TCP for clients and servers, replies over RDMA, and
-//! captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs them.
+//! The fuzz targets for RPCSEC_GSS, rpcbind, TCP streams to clients and servers, RDMA replies to clients, and
+//! captures that `explain` reads. `tests/tests/fuzz_seeds.rs` also runs them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;

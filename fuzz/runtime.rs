@@ -237,8 +237,8 @@ fn within(part: &Segment, segment: &Segment) -> bool {
             <= segment.length.into()
 }
 
-/// Runs a requester and an arbitrary peer. The calls are short or long, with or without Write and Reply
-/// chunks. No call has an eligible item.
+/// Runs a requester with a peer that sends arbitrary messages. The calls are short or long, with or without
+/// Write and Reply chunks. No call has an eligible item.
 ///
 /// Every call must complete once, at the latest when the connection closes. No handle may be invalidated
 /// twice. The outstanding calls must not exceed the requested credits.
@@ -352,7 +352,8 @@ impl FakeProvider {
 
 /// Passes octets to an iWARP stream after the MPA handshake, all at once and in pieces.
 ///
-/// The completions must be the same, and closing must return all memory that is still registered.
+/// The completions must be the same in both cases, and closing must return all memory that is still
+/// registered.
 pub(crate) fn iwarp(data: &[u8]) {
     let Some((first, octets)) = data.split_first() else { return };
     let (crc, markers) = (first & 1 != 0, first & 2 != 0);

@@ -1,4 +1,4 @@
-//! The NFS messages of the benchmark and of an allocation test: successful replies and arguments.
+//! The NFS messages of the benchmark and of an allocation test: arguments and successful replies.
 
 use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};

@@ -23,8 +23,8 @@ const CROWD: usize = 10_000;
 /// The goal for the server's memory per idle connection, in KiB.
 const GOAL_KIB: f64 = 16.0;
 
-/// In the server process, serves until standard input has a line or closes, and returns true. In any other
-/// process, returns false.
+/// In the server process, serves until a line or the end of standard input arrives, and returns true. In any
+/// other process, returns false.
 #[expect(clippy::print_stdout, reason = "the parent reads the address from standard output")]
 pub(crate) fn serve_if_child() -> bool {
     if std::env::var_os(SERVE).is_none() {

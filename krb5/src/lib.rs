@@ -81,7 +81,7 @@ impl GssMechanism for Krb5Client {
     }
 }
 
-/// The mechanism of a server: accepts contexts for every key of a service in the keytab.
+/// The mechanism of a server: accepts contexts for one service, with any of the service's keys in the keytab.
 ///
 /// A client's name is its principal, such as `alice@EXAMPLE.ORG`.
 #[derive(Clone)]

@@ -38,8 +38,8 @@ const GROUPS_MAX: usize = 16;
 
 /// A mounted export.
 ///
-/// If the server is busy (NFS3ERR_JUKEBOX), a call is repeated until the timeout of the connection's calls
-/// has elapsed. Calls through [`Remote::nfs`] are not repeated.
+/// If the server is busy (NFS3ERR_JUKEBOX), a call is repeated until [`ServerConnection::timeout`] has
+/// elapsed. Calls through [`Remote::nfs`] are not repeated.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

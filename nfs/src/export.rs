@@ -474,7 +474,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     ) -> Outcome<Found>;
 
     /// Creates a device, socket or pipe. The pair in `kind` is the major and minor number of a device. The
-    /// default implementation supports no kind.
+    /// default implementation fails with [`NfsError::NotSupp`] for every kind.
     ///
     /// # Errors
     /// As [`Export::create`], [`NfsError::NotSupp`] for unsupported devices, sockets and pipes,

@@ -289,7 +289,7 @@ fn handles_cannot_be_forged() {
     assert_eq!(export.read(&alice(), &file, 0, 10).unwrap().data, "hers");
 }
 
-/// Ends a loop on drop, even if the test fails.
+/// Sets the flag on drop, which ends the loop of another thread even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

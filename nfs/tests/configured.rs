@@ -175,7 +175,8 @@ fn exports_have_their_own_paths_and_options() {
     daemon.stop();
 }
 
-/// The exported directory contains a directory with the name of the export.
+/// The exported directory contains a directory with the name of the export. No command may change that
+/// directory.
 #[test]
 fn commands_that_change_a_name_reject_the_root_of_an_export() {
     let place = Place::new(&["a", "a/a"]);

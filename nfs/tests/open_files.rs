@@ -1,5 +1,5 @@
-//! Cached descriptors of a served directory: the permissions of the caller are checked for each call, and a
-//! name refers to its current file.
+//! Cached descriptors of the files in a served directory: each call checks the caller's permissions, and
+//! detects whether another file has replaced the handle's file.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Runs a call while only one descriptor is free, which the call uses for the directory.
 fn with_one_descriptor<T>(call: impl FnOnce() -> T) -> T {
     let limit = getrlimit(Resource::Nofile);
-    // The system always assigns the lowest free number.
+    // The system always assigns the lowest free number, so only `next` is free below the new limit.
     let next = File::open("/dev/null").unwrap().as_raw_fd();
     let low = Rlimit { current: Some(u64::try_from(next).unwrap() + 1), ..limit };
     setrlimit(Resource::Nofile, low).unwrap();

@@ -74,7 +74,7 @@ fn exports_share_a_quarter_of_the_open_files() {
 
     let second = Served::new();
     second.fill(16);
-    // Opening the next file of the first export closes the descriptors above its new maximum.
+    // When the first export opens its next file, it closes the descriptors above its new maximum.
     first.fill(16);
 
     // The remaining export can use the share of a dropped export.

@@ -186,7 +186,7 @@ async fn a_server_without_root_sets_no_setuid_bits() {
         assert_eq!(set_mode(&remote, &file, mode).await, Err(Nfsstat3::Nfs3errPerm));
         assert_eq!(mode_of(&dir, "file"), 0o1755);
     }
-    // A bit that is already set may stay.
+    // A setuid bit that is already set may stay.
     fs::set_permissions(dir.path().join("file"), Permissions::from_mode(0o4755)).unwrap();
     assert_eq!(set_mode(&remote, &file, 0o6755).await, Err(Nfsstat3::Nfs3errPerm));
     assert_eq!(mode_of(&dir, "file"), 0o4755);
@@ -386,7 +386,7 @@ async fn a_create_with_a_size_beyond_the_limit_leaves_no_file() {
     assert_eq!(create(1 << 10).await, Ok(()));
 }
 
-/// Starts `nfs3d` for this directory after these shell commands.
+/// Runs these shell commands, and then `nfs3d` for this directory in the same process.
 fn nfs3d_after(limits: &str, dir: &TempDir) -> Running {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{limits}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_nfs3d")]);

@@ -34,7 +34,7 @@ const SHORT: usize = 70_001;
 struct Reluctant {
     inner: MemoryExport,
     writes: AtomicU32,
-    /// The WRITEs (counted from 0) after which the server simulates a restart, before its reply.
+    /// The numbers (from 0) of the WRITEs after which the server simulates a restart before it replies.
     restarts: &'static [u32],
     restarted: AtomicU32,
     /// How many of the next LOOKUPs, READs and WRITEs fail with NFS3ERR_JUKEBOX.
@@ -55,11 +55,12 @@ struct Reluctant {
 enum Lists {
     /// The entries, without attributes.
     Honestly,
-    /// Endless entries with this name and new cookies. The client omits entries named `.` from a listing.
+    /// A listing without end. Each entry has this name and a new cookie. The client omits entries named `.`
+    /// from a listing.
     Endlessly(&'static [u8]),
     /// Entries with repeated cookies.
     RepeatedCookies,
-    /// Each directory contains a directory with the same handle.
+    /// Each directory contains an entry with the directory's own handle.
     Itself,
     /// Each directory contains a directory with a new handle.
     Deeply,
@@ -254,7 +255,7 @@ async fn put_and_get(remote: &Remote, data: &[u8]) -> Result<(), ClientError> {
         read.extend_from_slice(&piece);
         Ok(())
     };
-    // The client finds the end of the file although the attributes are outdated.
+    // The client reads to the end of the file, although `file` still has the size from before the WRITEs.
     let received = remote.read_file(&file, &mut take).await?;
     assert!(read == data);
     assert_eq!(sent, received);
@@ -317,7 +318,8 @@ async fn entries_without_attributes_are_looked_up() {
     assert!(items.iter().all(|item| item.attributes.mode == 0o600));
 }
 
-/// Mounts an export over the simulated fabric, since a paused clock would not wait for a socket.
+/// Mounts an export over the simulated fabric. With a socket, tokio's paused clock would advance while I/O is
+/// pending.
 async fn mount_in_memory(export: Arc<Reluctant>) -> Remote {
     let root = NfsFh3 { data: export.root() };
     let mut services = Services::new();
@@ -329,7 +331,8 @@ async fn mount_in_memory(export: Arc<Reluctant>) -> Remote {
     Remote::of(Client::over(client, options), root).await.unwrap()
 }
 
-/// Linux's server is busy while it waits for a program in user space, for example to map a user.
+/// Linux's server is busy (NFS3ERR_JUKEBOX) while it waits for a user-space program, such as one that maps
+/// users.
 #[tokio::test(start_paused = true)]
 async fn calls_to_a_busy_server_are_repeated() {
     let export = Arc::new(Reluctant::filled());

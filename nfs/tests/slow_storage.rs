@@ -160,7 +160,7 @@ async fn calls_succeed() {
         let server = server.clone();
         writes.spawn(async move { write(&server, slow).await });
     }
-    // Gives the writes time to occupy all their threads.
+    // Gives the writes time to occupy all threads that they may use.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let tried = async {
         assert!(matches!(write(&server, other).await, Write3Res::Nfs3Ok(_)));
@@ -197,7 +197,7 @@ async fn calls_of_others_succeed(count: usize) {
                 slow.spawn(async move { lookup(&server, root, b"slow", 1).await });
             }
         }
-        // Gives the lookups time to occupy all their threads.
+        // Gives the lookups time to occupy all threads that they may use.
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let tried = timeout(Duration::from_secs(10), lookup(&server, exports[0].root(), b"other", 2)).await;

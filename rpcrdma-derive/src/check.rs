@@ -125,7 +125,8 @@ fn is_static(ty: &Type) -> bool {
         || matches!(ty, Type::Reference(of) if of.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static"))
 }
 
-/// Rejects a type with a part that never has an encoding.
+/// Rejects types that never have an encoding, such as slices and pointers, even inside arrays and type
+/// arguments.
 fn unnamed(ty: &Type) -> Option<Error> {
     let message = match ty {
         Type::Tuple(tuple) if !tuple.elems.is_empty() => {

@@ -9,9 +9,9 @@ use crate::ast::{Field, Kind};
 use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
-/// Returns true if a field is encoded exactly like its type, and the type's name shows that the type has an
-/// encoding. For most other fields, derived code calls methods of `derive_support::Field`, so that a missing
-/// encoding causes only one error.
+/// Returns true if no attribute changes the encoding of a field, and the syntax of its type shows that the
+/// type has an encoding. For most other fields, derived code calls methods of `derive_support::Field`, so
+/// that a missing encoding causes only one error.
 fn is_known(field: &Field<'_>) -> bool {
     let is_known = match field.ty {
         Type::Array(array) => is_one_of(&array.elem, &["u8"]),
@@ -22,8 +22,8 @@ fn is_known(field: &Field<'_>) -> bool {
     is_known && matches!(field.kind(), Kind::Plain)
 }
 
-/// Returns the function that encodes or decodes a field: the tokens before its name, the suffix of its name,
-/// and the bound passed to it.
+/// Returns the parts of a call that encodes or decodes a field: the tokens before the function's name, the
+/// suffix of that name, and the bound to pass, if any.
 fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f TokenStream>) {
     let (ty, span) = (&field.alias, field.ty.span());
     let looked_up = |of: &TokenStream| quote_spanned!(span=> __xdr::derive_support::Field::<'_, #of>::IT.);

@@ -23,8 +23,8 @@ fn bounded(generics: &Generics, bound: &TypeParamBound) -> Generics {
     generics
 }
 
-/// Returns the generics for decoding. Decoded values may borrow from the input, so the input's lifetime
-/// outlives every lifetime of the type.
+/// Returns the generics of the `Decode` impl. Decoded values may borrow from the input, so the input's
+/// lifetime outlives every lifetime of the type.
 fn decoding(generics: &Generics) -> Generics {
     let mut generics = bounded(generics, &parse_quote!(__xdr::Decode<'__de>));
     let mut parameter = LifetimeParam::new(Lifetime::new("'__de", Span::call_site()));

@@ -41,8 +41,8 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
         }
     };
     let items = match container.items {
-        // Another check proves that the type has no items. Evaluating the items of its fields could recurse
-        // endlessly, because the type may contain itself.
+        // The assertions from `check` ensure that the type has no items. Evaluating the items of its fields
+        // could recurse endlessly, because the type may contain itself.
         _ if container.backward => quote!(__xdr::Items::NONE),
         Some((_, declared)) => {
             let (count, largest) = (size(declared.count), size(declared.largest));

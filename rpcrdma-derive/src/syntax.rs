@@ -98,8 +98,8 @@ pub(crate) fn mentions(tokens: TokenStream, names: &dyn Fn(&Ident) -> bool) -> b
     })
 }
 
-/// Returns an expression without parentheses and without the invisible group that a macro puts around
-/// `$label`.
+/// Returns an expression without enclosing parentheses, and without the invisible group that a macro puts
+/// around a variable such as `$label`.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => bare(&group.expr),

@@ -95,7 +95,8 @@ fn parts(
     (!parts.is_empty()).then(|| quote!((#(#parts),*)))
 }
 
-/// Returns the impl that defines which discriminants an arm may store, for formats other than XDR.
+/// Returns the impl with which formats other than XDR, such as those of serde, check the discriminant that an
+/// arm stores.
 fn keeps_discriminant(
     container: &Container<'_>,
     index: usize,

@@ -12,7 +12,7 @@ pub struct Lengths {
     pub max_reduced: Size,
 }
 
-/// A count, a discriminant or the presence flag of optional data.
+/// The length of a count, or of the presence flag of optional data.
 const WORD: Lengths = Lengths::fixed(4);
 
 impl Lengths {

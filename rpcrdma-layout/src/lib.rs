@@ -33,8 +33,8 @@ pub use items::Items;
 pub use lengths::Lengths;
 pub use size::Size;
 
-/// The default maximum total size of the Read chunks of one call, in bytes (8 MiB). A responder can have
-/// another limit.
+/// The default maximum total size of the Read chunks of one call, in bytes (8 MiB). A responder can have a
+/// different limit.
 pub const MAX_TRANSFER: u64 = 8 << 20;
 
 /// The maximum size of the headers around the arguments or results of a call, in bytes.

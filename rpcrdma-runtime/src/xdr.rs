@@ -67,7 +67,7 @@ pub trait Discriminant {
     #[doc(hidden)]
     type Word: Encode;
 
-    /// Returns the value as a number, for errors.
+    /// Returns the value as a number, for [`ErrorKind::UnknownDiscriminant`].
     fn number(&self) -> i128;
 
     #[doc(hidden)]

@@ -269,7 +269,8 @@ impl Service for Long {
 
 const IDLE: Duration = Duration::from_millis(200);
 
-/// Starts a server of [`Long`]. Returns a connection to the server, and a record that contains a call.
+/// Starts a server that provides [`Long`]. Returns a connection to the server, and a record that contains a
+/// call.
 async fn serve_long() -> (tokio::net::TcpStream, Vec<u8>) {
     let options = TcpServerOptions { idle: Some(IDLE), ..TcpServerOptions::default() };
     let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().service(Long);

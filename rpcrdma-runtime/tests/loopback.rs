@@ -78,8 +78,8 @@ async fn sizes_around_every_threshold_round_trip() {
     let traffic = fixture.last();
     assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 1_048_579));
     assert_eq!((traffic.write_chunks, traffic.write_bytes), (1, 1_048_579));
-    // Tries lengths in steps of four, the unit of XDR. In each direction, one message then has exactly the
-    // threshold size.
+    // Tries string lengths in steps of four bytes, the unit of XDR, so that one message in each direction has
+    // exactly the threshold size.
     let mut longest = (0, 0);
     for len in (800..1000).step_by(4) {
         let sent = Names { names: vec!["n".repeat(len).as_str().into()] };

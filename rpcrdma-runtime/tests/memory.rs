@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use gate::{Gate, GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(30);
-/// The size in bytes of the data in a long reply, and of a long call.
+/// The length in bytes of a long call, and of the data in a long reply.
 const LONG: u32 = 4 << 20;
 
 /// The number of a program whose handler calls its client.
@@ -122,8 +122,7 @@ fn reply_to(call: &[u8]) -> Vec<u8> {
     [&(28_u32 | 1 << 31).to_be_bytes()[..], &call[..4], &words].concat()
 }
 
-/// Returns the XID of the next reply, and the next backward call. The two messages may arrive in either
-/// order.
+/// Reads a reply and a backward call, which may arrive in either order. Returns the reply's XID and the call.
 async fn reply_and_backward_call(socket: &mut TcpStream) -> (u32, Vec<u8>) {
     let (first, second) = (read_record(socket).await, read_record(socket).await);
     let (reply, call) = if first[4..8] == [0; 4] { (second, first) } else { (first, second) };
@@ -236,7 +235,7 @@ async fn unread_replies_of_many_owners_do_not_delay_small_calls() {
 /// The length of an announced call in bytes.
 const ANNOUNCED: u32 = 8 << 20;
 
-/// Announces a call on each of 16 connections of one owner, without sending it.
+/// On each of 16 connections of one owner, sends the record mark of a call but not the call itself.
 async fn announce_calls(to: SocketAddr, owner: u8) -> Vec<TcpStream> {
     let mut started = Vec::new();
     for _ in 0..16 {
@@ -275,7 +274,7 @@ async fn long_calls_before_backward_replies_count_and_are_limited() {
     let (xid, second) = reply_and_backward_call(&mut socket).await;
     assert_eq!(xid, 1, "a long call blocks the reply to an outstanding call");
     let used = wait_until_stable(&memory).await;
-    assert_eq!(used, before + u64::from(LONG), "the long call counts");
+    assert_eq!(used, before + u64::from(LONG), "the long call counts toward the budget");
     // Until the last fragment of a long call has arrived, the call counts as `max_record` bytes, so it waits.
     let (mut reader, mut writer) = socket.into_split();
     let sending = tokio::spawn(async move {

@@ -188,7 +188,7 @@ fn short_strings_are_stored_inline_and_long_ones_share_the_message() {
         assert_eq!((&read, u64::decode(&mut reader).unwrap()), (&text, 7));
         assert_eq!(read.as_ptr() == wire[4..].as_ptr(), len > 23, "{len} bytes");
         assert_eq!(read.to_bytes(), read.clone().into_bytes());
-        // A string at the end of the stream is also decoded completely.
+        // Decoding also succeeds if the string is the last value of the stream.
         let last = wire.slice(..wire.len() - 40);
         assert_eq!(from_bytes::<XdrString<64>>(&last).unwrap(), text);
         assert_eq!(&to_bytes(&read).unwrap(), &last);
@@ -361,7 +361,7 @@ fn a_default_arm_keeps_its_discriminant() {
         let wire = to_bytes(&status).unwrap();
         assert_eq!(from_bytes::<Status>(&wire).unwrap(), status);
     }
-    // A value that would decode as another arm is not encoded.
+    // Encoding a value fails if the value would decode as another arm.
     assert_eq!(
         kind(to_bytes(&Status::Other(0, Opaque::default()))),
         ErrorKind::UnknownDiscriminant { type_name: "Status", value: 0 }

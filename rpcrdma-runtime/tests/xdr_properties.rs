@@ -1,5 +1,4 @@
-//! Properties of the codec over types of every kind: encoding and decoding round-trip, and no input causes
-//! a panic.
+//! Properties of the codec for types of every kind: values round-trip, and no input causes a panic.
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
@@ -183,8 +182,8 @@ fn read<T: Xdr>(received: &Received, header: usize) -> Result<T, Error> {
     reader.finish().map(|()| value)
 }
 
-/// Checks the length of a value's encoding, that the value round-trips through `from_bytes` and `from_slice`,
-/// and that no truncated or longer encoding is valid.
+/// Checks that a value round-trips through `from_bytes` and `from_slice`, and that its encoding has the
+/// expected length. Also checks that no truncated or longer encoding is valid.
 fn survives<T: Xdr + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> {
     let wire = to_bytes(value).unwrap();
     prop_assert_eq!(wire.len() as u64, encoded_len(value).unwrap());

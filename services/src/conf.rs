@@ -113,8 +113,8 @@ where
             maxrdmaread: own.reads,
         };
         let reply = caller.conf_rdma(&request).await?;
-        // If the client reconnected during the call, the limits in the request were those of the previous
-        // connection.
+        // If the client reconnected during the call, the request contained the limits of the previous
+        // connection, so the call is repeated.
         if client.connections() == connection {
             let server = PeerLimits { inline: reply.maxcall_sendsize, reads: reply.maxrdmaread };
             client.set_peer_limits(connection, server);

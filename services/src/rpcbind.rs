@@ -26,8 +26,8 @@
 //! ```
 //!
 //! Lookups on another machine use TCP. By default, an rpcbind accepts registrations only from its own
-//! machine. Linux's rpcbind accepts them only over its local socket, which [`Rpcbind::local`] finds, unless
-//! the option `-i` permits registrations from any host.
+//! machine. Linux's rpcbind accepts them only over its local socket, unless the option `-i` permits
+//! registrations from any host. [`Rpcbind::local`] finds this socket.
 
 mod address;
 mod error;
@@ -148,7 +148,7 @@ impl Rpcbind {
     /// Connects to the rpcbind that listens on this local socket.
     ///
     /// # Errors
-    /// Fails if connecting to the socket fails.
+    /// Returns the system's error if the connection cannot be established.
     #[cfg(unix)]
     pub async fn at_socket(path: impl AsRef<std::path::Path>) -> std::io::Result<Self> {
         let local = local::Local::connect(path.as_ref(), CALL_TIMEOUT).await?;

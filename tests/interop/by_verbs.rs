@@ -28,7 +28,8 @@ const CLIENT: &[&str] = &[
 #[test]
 fn our_client_over_siw() {
     let Some(guest) = with(Device::Siw, true) else { return };
-    // The last test needs a relay. Relays forward TCP, so they work with iWARP but not with RoCE.
+    // `an_interrupted_get_resumes` needs a relay. Relays forward TCP, so they work with iWARP but not with
+    // RoCE.
     inside::run(
         &guest,
         Ours::Verbs(Device::Siw),

@@ -1,5 +1,5 @@
-//! Checks captures of connections with Wireshark and `rpcrdma explain`: our client with the kernel's server,
-//! the kernel's client with our server, and the kernel's client with the kernel's server.
+//! Uses Wireshark and `rpcrdma explain` to check captures of connections: our client with the kernel's
+//! server, the kernel's client with our server, and the kernel's client with the kernel's server.
 
 use std::fs::File;
 use std::path::Path;
@@ -30,8 +30,8 @@ fn read_complete(path: &Path) -> Trace {
     trace
 }
 
-/// Checks that all calls and RDMA operations are complete. Returns the number of octets moved by RDMA Reads
-/// and the number moved by RDMA Writes.
+/// Checks that each call has a reply and a known procedure, and that each RDMA operation belongs to a chunk
+/// and is complete. Returns the number of octets moved by RDMA Reads and the number moved by RDMA Writes.
 fn moved(conversation: &Conversation) -> (u64, u64) {
     let mut sums = (0, 0);
     for call in &conversation.calls {

@@ -2,8 +2,8 @@
 
 use crate::framed::{Frame, Splitter};
 
-/// The calls in flight and the granted credits of one iWARP connection. [`Credits::see`] must get all bytes
-/// of the connection, from the first.
+/// The calls in flight and the granted credits of one iWARP connection. All bytes of the connection, from the
+/// first, must be passed to [`Credits::see`].
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
     /// The splitters for the bytes to the server (index 0) and from the server (index 1).

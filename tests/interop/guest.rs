@@ -116,8 +116,8 @@ impl Guest {
 
     /// Gives the kernel's server a second to release the resources of its last replies.
     ///
-    /// Call this before closing a connection that served READ. Linux 6.12 releases the resources of RDMA
-    /// Writes on another thread (`svc_rdma_write_info_free_async`). If the connection closes first, that
+    /// Call this before closing a connection that was used for READ. Linux 6.12 releases the resources of
+    /// RDMA Writes on another thread (`svc_rdma_write_info_free_async`). If the connection closes first, that
     /// thread crashes and the server stops (observed with 6.12.117 on a busy machine).
     pub(crate) fn settle(&self) {
         self.run("sleep 1");

@@ -89,7 +89,8 @@ fn a_write_survives_a_server_that_is_killed() {
     drop(served);
 }
 
-/// siw requests a peer-to-peer connection. When siw is ready, it sends a zero-length RDMA Write.
+/// siw requests a peer-to-peer connection. Its ready-to-receive message (RFC 6581 section 9.2) is a
+/// zero-length RDMA Write.
 ///
 /// Requirement: R373
 #[test]

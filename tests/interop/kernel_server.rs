@@ -57,7 +57,8 @@ pub(crate) async fn connect_to(server: u16, options: ClientOptions) -> Client {
     provider().connect(&address, options).await.unwrap()
 }
 
-/// Returns the handle of /export. The kernel's server does not offer MOUNT over RDMA.
+/// Returns the handle of /export. Calls MOUNT over TCP, because the kernel's server does not offer MOUNT over
+/// RDMA.
 pub(crate) async fn root(guest: &Guest) -> NfsFh3 {
     let tcp = Client::connect_tcp(format!("{}:{}", address(), guest.ports().mount))
         .await
@@ -207,12 +208,13 @@ async fn calls_in_flight(guest: &Guest, crc: bool) {
     // Without TCP, the relay cannot observe the calls.
     let Some(credits) = credits else { return };
     assert_eq!(credits.max_granted, 64, "{credits:?}");
-    // In the guest, the server may reply before this program sends the next call.
+    // In the guest, the server may reply before this program sends the next call, so `max_in_flight` may be
+    // less than 64.
     let max = credits.max_in_flight;
     assert!(max == 64 || inside().is_some() && max > 1, "{credits:?}");
 }
 
-/// Sends 1,000 concurrent calls to the server at port `server`. Returns the observed credits, or `None` if
+/// Sends 1,000 concurrent calls to the server on port `server`. Returns the observed credits, or `None` if
 /// the transport does not use TCP.
 pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<Credits> {
     let credits = Arc::new(Mutex::new(Credits::default()));

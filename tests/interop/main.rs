@@ -1,8 +1,8 @@
 //! Interoperability tests with Linux's NFS/RDMA client and server, which run in a guest (`cargo xtask lab`).
 //!
-//! Tests that use the guest take several minutes and need a download. These tests run only with
-//! `RPCRDMA_LAB=1`, or with `RPCRDMA_LAB=long` for longer versions and further tests. Otherwise, they are
-//! recorded as not run.
+//! Tests that use the guest take several minutes, and the first run downloads Debian packages. If
+//! `RPCRDMA_LAB` is neither `1` nor `long`, these tests are recorded as not run. `long` selects longer
+//! versions and further tests.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]

@@ -10,7 +10,7 @@ use crate::kernel_server::{connect_to, connections_to, get, in_flight, options, 
 use crate::procedures::every_procedure;
 use crate::served::Served;
 
-/// Returns the handle of the root. Unlike the kernel's server, `nfs3d` offers MOUNT over RDMA.
+/// Returns the file handle of the root directory. Unlike the kernel's server, `nfs3d` offers MOUNT over RDMA.
 async fn root(served: &Served) -> NfsFh3 {
     let url = format!("rdma://127.0.0.1:{}/", served.rdma).parse().unwrap();
     Remote::mount(&url).await.unwrap().find(b"/").await.unwrap().handle
@@ -53,7 +53,8 @@ async fn calls_in_flight_and_connections_one_after_another_are_served_by_nfs3d()
     let root = root(&served).await;
     for crc in [true, false] {
         let credits = in_flight(served.rdma, root, crc).await.unwrap();
-        // The server may reply before this program sends the next call.
+        // The server may reply before this program sends the next call, so `max_in_flight` may be less than
+        // 64.
         assert!(credits.max_granted == 64 && credits.max_in_flight > 1, "{credits:?}");
     }
     connections_to(served.rdma, root, 1000).await;

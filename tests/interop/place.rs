@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rpcrdma_nfs::provider::Provider;
 
-/// The guest's address in its own network.
+/// The guest's address in QEMU's user-mode network.
 pub(crate) const GUEST: &str = "10.0.2.15";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,8 @@ pub(crate) fn provider() -> Provider {
     if let Some(Ours::Verbs(_)) = inside() { Provider::Verbs } else { Provider::Iwarp }
 }
 
-/// Returns the path of one of our programs, given its path on the host that built it.
+/// Returns the path of one of our programs on the machine where this program runs. `built` is the path on the
+/// host that built it.
 pub(crate) fn program(built: &str) -> PathBuf {
     let name = Path::new(built).file_name().unwrap();
     inside().map_or_else(|| PathBuf::from(built), |ours| Path::new(ours.programs()).join(name))

@@ -33,7 +33,7 @@ impl Relay {
         })
     }
 
-    /// For each client, the relay connects to the target and passes both sockets to `connect`.
+    /// Starts a relay that connects to `target` for each client and passes both sockets to `connect`.
     pub(crate) fn start(target: u16, connect: impl Fn(TcpStream, TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind((address(), 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

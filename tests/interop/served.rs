@@ -15,7 +15,8 @@ pub(crate) struct Served {
     pub(crate) tcp: u16,
 }
 
-/// A fixed state directory keeps the server's key for file handles across restarts.
+/// Returns a command that runs `nfs3d`. The state directory is fixed, so that file handles stay valid after a
+/// restart.
 fn nfs3d() -> Command {
     let mut command = Command::new(program(env!("CARGO_BIN_EXE_nfs3d")));
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));

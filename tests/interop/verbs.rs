@@ -59,10 +59,10 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     programs
 }
 
-/// Sets up the device in the guest, shares the programs in `/run/bin` and, if `knfsd` is true, starts the
-/// kernel's server. Returns the guest, or `None` if the test cannot run.
+/// Sets up the device in the guest and shares the programs with the guest as `/run/bin`. If `knfsd` is true,
+/// also starts the kernel's server. Returns the guest, or `None` if the test cannot run.
 pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
-    // Without the lab, skip the build.
+    // If the lab is disabled, skip the build. `server` or `guest` then records that the test did not run.
     let programs = if lab_enabled() { built()? } else { &[] };
     let mut guest = if knfsd { server(Siw::Fixed)? } else { guest(Siw::Fixed)? };
     inside::bring(&guest, Ours::Verbs(device), programs);

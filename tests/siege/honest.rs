@@ -20,7 +20,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::daemon::{FILES, SMALL};
 
-/// The time limit for an honest call or a new connection.
+/// The time limit for an honest call, or for a new connection with its first call.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval between calls on one connection.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -167,8 +167,8 @@ async fn connect(by: Transport) -> anyhow::Result<ServerConnection> {
     })
 }
 
-/// Returns the handles of the root, the small files, `shared`, `large` and `written`. Attacks write to
-/// `shared` and read `large`. Only this client writes to `written`.
+/// Returns the file handles of the root directory, the small files, `shared`, `large` and `written`. Attacks
+/// write to `shared` and read `large`. Only this client writes to `written`.
 async fn find_files(by: Transport) -> anyhow::Result<Vec<NfsFh3>> {
     let connection = connect(by).await?;
     let root = root(&connection).await?;

@@ -1,7 +1,7 @@
 //! `siege`: attacks a real `nfs3d` while an honest client uses it.
 //!
-//! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. SECURITY.md lists the tests
-//! of other attacks.
+//! Each attack is an entry in the table in `attacks.rs` and runs a function in `attacks/`. SECURITY.md lists
+//! the tests of other attacks.
 
 #![allow(clippy::print_stdout, reason = "the output of a program")]
 

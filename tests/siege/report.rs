@@ -48,7 +48,7 @@ impl Phase {
         self.last = sample;
     }
 
-    /// Returns the latency that `percent` percent of the calls do not exceed, or zero without calls.
+    /// Returns the latency that `percent` percent of the calls do not exceed, or zero if there are no calls.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let mut sorted = self.honest.latencies.clone();
         sorted.sort_unstable();
@@ -106,8 +106,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the broken rules. `unloaded` is the p99 latency without an attack. If it is `None`, latency is
-    /// not checked.
+    /// Returns a message for each broken rule. `unloaded` is the p99 latency without an attack. If it is
+    /// `None`, latency is not checked.
     pub(crate) fn broken(&self, unloaded: Option<Duration>) -> Vec<String> {
         let mut broken: Vec<String> = self.breach.iter().cloned().collect();
         let phases = [&self.before, &self.during, &self.after];

@@ -98,7 +98,7 @@ pub fn frames(path: &Path) -> Vec<CapturedFrame> {
 /// Returns an empty list if the variable is not set.
 ///
 /// # Panics
-/// Panics if the directory cannot be read or contains no such file, or if [`captured`] panics.
+/// Panics if the directory cannot be read or contains no `.jsonl` file, or if [`captured`] panics.
 #[must_use]
 pub fn others() -> Vec<(String, Vec<Captured>)> {
     other_files().into_iter().map(|path| (path.display().to_string(), captured(&path))).collect()
@@ -108,7 +108,7 @@ pub fn others() -> Vec<(String, Vec<Captured>)> {
 /// variable is not set.
 ///
 /// # Panics
-/// Panics if the directory cannot be read or contains no such file.
+/// Panics if the directory cannot be read or contains no `.jsonl` file.
 #[must_use]
 pub fn other_files() -> Vec<PathBuf> {
     let Ok(directory) = env::var("RPCRDMA_VECTORS") else {

@@ -51,8 +51,8 @@ impl Splitter {
     }
 }
 
-/// Returns true if this request and reply enable CRCs. RFC 5044 section 7.1.1 enables CRCs if either peer
-/// requires them.
+/// Returns true if this request and reply enable CRCs. CRCs are enabled if either peer requires them
+/// (RFC 5044 section 7.1.1).
 ///
 /// # Panics
 /// Panics if the frames are not an MPA request and reply.

@@ -100,7 +100,7 @@ fn connected() -> (Runtime, nfs_v3::Client<Client>) {
     (runtime, nfs_v3::Client(client))
 }
 
-/// Returns the average number of allocations per call, once earlier calls have created tables and buffers.
+/// Returns the average number of allocations per call, after warm-up calls have created tables and buffers.
 fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) -> f64 {
     let (runtime, client) = connected();
     let calls = || async {

@@ -1,4 +1,5 @@
-//! The encoding of RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and invalid headers.
+//! The encoding of RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and the rejection of invalid
+//! headers.
 
 use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{

@@ -155,7 +155,7 @@ fn r302_a_client_without_ird_gets_no_rdma_reads() {
     let started = reads(&mut late);
     let [token] = started[..] else { panic!("{started:?}") };
     late.set_peer_limits(PeerLimits { inline: 1024, reads: 0 });
-    assert!(!answered_err_chunk(&mut late), "an answer lets the client fence memory that is being read");
+    assert!(!answered_err_chunk(&mut late), "a reply would let the client fence memory that is being read");
     late.handle_completion(Completion::ReadDone { token, data: Bytes::from_static(&[0; 8]) });
     assert!(answered_err_chunk(&mut late));
     assert_eq!(late.in_progress(), 0);

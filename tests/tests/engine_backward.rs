@@ -473,7 +473,7 @@ fn h37_replies_without_a_call_are_dropped_and_their_receives_are_posted_again() 
     for xid in [8, 9, 10] {
         assert!(peers.caller.take(received(plain(xid, 4, 1))).is_none());
     }
-    assert_eq!((peers.caller.discarded(), peers.calls[0].len()), (3, 1), "the forward call 8 still runs");
+    assert_eq!((peers.caller.discarded(), peers.calls[0].len()), (3, 1), "forward call 8 still runs");
     let posted = std::iter::from_fn(|| peers.caller.poll_action())
         .filter(|action| matches!(action, Action::PostReceives { count: 1 }));
     assert_eq!(posted.count(), 3);

@@ -579,7 +579,7 @@ fn r169_errors_fail_only_their_call() {
     peer.call(4, short(4));
     peer.receive(words(&[4, 1, 8, 4]));
     assert!(matches!(peer.failure(), TransportError::BadReply(_)), "truncated");
-    // Invalid errors and invalid lists with an unknown XID have no effect.
+    // Invalid error messages and invalid chunk lists have no effect if the XID is unknown.
     peer.call(5, short(5));
     for stray in [words(&[99, 1, 8, 4, 77]), words(&[99, 1, 8, 4]), words(&[99, 1, 8, 0, 0, 5, 0])] {
         peer.receive(stray);

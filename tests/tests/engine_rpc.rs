@@ -53,7 +53,7 @@ fn answer(message: &Received) -> Option<Message> {
     let answered = pin!(services.answer(message, None)).poll(&mut Context::from_waker(Waker::noop()));
     match answered {
         Poll::Ready(answer) => answer,
-        Poll::Pending => panic!("the service does not wait"),
+        Poll::Pending => panic!("the service must not wait"),
     }
 }
 

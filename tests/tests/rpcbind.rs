@@ -1,4 +1,4 @@
-//! Registrations with an rpcbind and lookups by clients, mostly with a small rpcbind that the tests run.
+//! Registrations with an rpcbind and lookups by clients. Most tests run their own small rpcbind.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::collections::VecDeque;
@@ -134,7 +134,7 @@ async fn r250_a_server_over_rdma_is_registered_and_found_under_its_netid() {
         let server = Server::bind("127.0.0.1:0").await.unwrap().services(conf());
         let address = server.local_addr().unwrap();
         let registered = rpcbind.register(&conf(), Netid::rdma(address.ip()), address).await.unwrap();
-        // Clone the table, so that the rpcbind can lock the table for the lookups below.
+        // Clone the table instead of holding its lock, which the rpcbind needs for the lookups below.
         let registrations = table.lock().unwrap().clone();
         let [entry] = &registrations[..] else { panic!("expected one registration") };
         let netids = vers1::Vers1::NETIDS;
@@ -240,7 +240,7 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
 #[derive(Clone, Copy)]
 enum Fault {
     None,
-    /// The connection closes without the reply.
+    /// The relay closes the connection without forwarding the reply.
     Lost,
     /// The reply is dropped, and the connection stays open.
     Withheld,

@@ -400,8 +400,9 @@ async fn long_memory((mut local, mut peer): (VerbsConnection, VerbsConnection), 
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
 }
 
-/// The sizes are around the page size. siw copies data shorter than a page at once, but may read longer data
-/// from memory when TCP sends the data. Memory that is reused too early would be sent with its new contents.
+/// The sizes are around the page size. siw immediately copies data that is shorter than a page, but may read
+/// longer data from memory when TCP sends the data. Memory that is reused too early would be sent with its
+/// new contents.
 #[tokio::test]
 async fn data_is_captured_at_submission() {
     const EACH: usize = 800;

@@ -10,9 +10,9 @@
 //! - A constant that cannot be evaluated: `max_overflows`, `max_by_a_call`.
 //! - A value that outlives its message: `value_outlives_its_message`.
 //!
-//! Mistakes in a program or a binding that is written by hand (`procedure_n*`, `binding_with_*`, `reply_*`)
-//! are found when a call to the program, or `Config::of` for the program, is compiled. `cargo build` reports
-//! them, but `cargo check` does not.
+//! Mistakes in a handwritten program or binding (`procedure_n*`, `binding_with_*`, `reply_*`) are found only
+//! when the compiler generates code for a call to the program or for its `Config::of`. Therefore, `cargo
+//! build` reports them, but `cargo check` does not.
 //!
 //! After an intended change to a message, `TRYBUILD=overwrite cargo test -p rpcrdma-ui` updates the expected
 //! output. Review the changes.

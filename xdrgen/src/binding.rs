@@ -107,7 +107,7 @@ pub(crate) struct Reply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Term {
     Number(u64),
-    /// The path of a field of the arguments.
+    /// A field in the procedure's arguments, as the names on the path to the field.
     Field(Vec<String>),
 }
 

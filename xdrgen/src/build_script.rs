@@ -229,7 +229,7 @@ impl Build {
         let documents = self.documents.iter().map(|path| (path, false));
         for (path, is_binding) in documents.chain(self.bindings.iter().map(|path| (path, true))) {
             let bytes = std::fs::read(path).map_err(|error| BuildError::File(path.clone(), error))?;
-            // Some old documents are not UTF-8: invalid bytes become replacement characters.
+            // Some old documents are not valid UTF-8, so invalid bytes become replacement characters.
             let text = String::from_utf8_lossy(&bytes);
             sources.add(if is_binding { Source::binding(path, text) } else { Source::new(path, text) });
         }

@@ -61,7 +61,7 @@ pub(crate) enum Effect {
 /// A definition, or a part of a definition, in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// The aspect that changed: a declaration, a value or a name.
+    /// The text that `diff` shows: a declaration, a value or a name.
     pub text: String,
     /// The position.
     pub span: Span,
@@ -76,7 +76,7 @@ pub(crate) struct Change<'m> {
     pub(crate) path: Path<'m>,
     pub(crate) kind: Kind<'m>,
     pub(crate) effect: Effect,
-    /// The part in both versions, as `diff` shows it. `diff` omits the change if both are `None`.
+    /// The part in both versions, as `diff` shows it. `diff` omits the change if both sides are `None`.
     pub(crate) sides: Pair<Side>,
 }
 
@@ -89,13 +89,14 @@ pub(crate) enum Kind<'m> {
     /// A definition. The flag is true if `compat` judges the change: the definition is a removed message, or
     /// a new type that does not replace a removed type.
     Type(Pair<&'m TypeDef>, bool),
-    /// A member, and the enum in both versions.
+    /// A member of an enum. The ids are those of the enum in the base and in the new version.
     Member((TypeId, TypeId), Pair<&'m Member>),
     /// An arm that only one of two unions has: its value (`None` for the default arm), the arm, and the
     /// base's default arm. The flag is true if the other union's enum or bool has the value. For a default
     /// arm or an integer discriminant, the flag is true only if the arm was removed.
     Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
-    /// A program, a version or a procedure, with the new name of its container (empty for a program).
+    /// A program, a version or a procedure, with the name of its container in the new version
+    /// (empty for a program).
     Number(Pair<Number<'m>>, &'m str),
     /// A change in how a definition, field, discriminant or arm is declared. The string is the kind of the
     /// part: `struct`, `field` and so on.
@@ -256,8 +257,8 @@ fn find_similar(
     pairs
 }
 
-/// Pairs the parts of two versions: first the parts with equal first keys, then the remaining parts with
-/// equal second keys.
+/// Pairs the parts of two versions. `of` returns two keys for a part: parts are paired by the first key, and
+/// the remaining parts by the second key.
 fn matched<'a, T, K: Copy + Eq + Hash, L: Copy + Eq + Hash>(
     old: &'a [T],
     new: &'a [T],

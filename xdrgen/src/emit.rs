@@ -52,8 +52,8 @@ enum Place {
     Procedures,
 }
 
-/// Returns the Rust names that several constants or types share. The items are in different namespaces, or
-/// one is a constant and the other a type.
+/// Returns the Rust names that several constants or types share. Two such items are in different namespaces,
+/// or one is a constant and the other a type.
 pub(crate) fn ambiguous(module: &Module) -> HashSet<&str> {
     let mut names = HashSet::default();
     let constants = module.consts.iter().map(|one| one.ident.as_str());

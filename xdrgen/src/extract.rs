@@ -36,7 +36,7 @@ pub enum Region {
     Definition {
         /// The end of the definition in the text, including comments after it.
         end: usize,
-        /// The tokens, separated by single spaces: equal for equal definitions.
+        /// The tokens, separated by single spaces. Definitions with the same key are extracted only once.
         key: String,
         /// The names that the definition uses as sizes.
         sizes: BTreeSet<String>,
@@ -145,7 +145,7 @@ fn marked(
             prose |= !text.trim().is_empty();
             continue;
         };
-        // Prose between marked lines separates them: without an empty line, the comments above and below the
+        // Prose between marked lines becomes an empty line. Without it, the comments above and below the
         // prose would form one comment block.
         if std::mem::take(&mut prose) && !builder.text.is_empty() {
             builder.line_end();

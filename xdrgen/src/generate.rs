@@ -42,7 +42,7 @@ pub struct Summary {
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
     /// The files: their paths below an output directory, and their contents. Empty if there is an error. With
-    /// `keep_going`, errors of omitted definitions, bindings and `#include` lines do not count.
+    /// `keep_going`, errors in bindings, in `#include` lines and in omitted definitions do not count.
     pub files: Vec<(PathBuf, String)>,
     /// The numbers of documents and definitions.
     pub summary: Summary,
@@ -261,7 +261,8 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Rejects `serde` and `arbitrary` for borrowed types: these derives create values without a message.
+/// Rejects `serde` and `arbitrary` for borrowed types: these derives create values without a message from
+/// which the values could borrow.
 fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
     let known = options.derives.iter().filter(|derive| emit::Known::named(derive).is_some());
     for derive in known.filter(|_| options.data == Data::Borrowed) {

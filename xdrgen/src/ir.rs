@@ -71,8 +71,8 @@ pub struct TypeDef {
     pub body: Body,
     /// True if the type has a lifetime because it borrows from the message.
     pub borrows: bool,
-    /// The eligible items that the type contains, if the type is in a cycle of several types and is not a
-    /// typedef.
+    /// The maximum number and size of the eligible items in a value. Set if the type is in a cycle of several
+    /// types and is not a typedef.
     pub items: Option<Items>,
     /// The traits of [`Derives`] that the type derives.
     pub derives: Derives,

@@ -9,7 +9,7 @@
 //! [`extract()`] finds the XDR in a document. [`parse()`] builds a syntax tree (`ast`). `resolve` builds a
 //! protocol (`hir`) with resolved names and evaluated constants. `check` enforces the rules that need all
 //! definitions. `lower` builds a Rust IR (`ir`) with names, boxes, derives, lists and borrowed data.
-//! `emit` produces the text. Each stage is a function of values. All stages except `emit` also report
+//! `emit` produces the text. Each stage operates on values in memory. All stages except `emit` also report
 //! [`Diagnostic`]s with positions in the document. No stage reads or writes a file. [`mod@generate`] runs the
 //! stages in order.
 //!

@@ -31,7 +31,7 @@ pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     if documents.iter().all(|document| document.namespaces.is_empty()) {
         return;
     }
-    // A definition that could not be parsed also hides a name of an enclosing namespace.
+    // The name of a definition that could not be parsed also hides the same name of an enclosing namespace.
     let mut names: HashSet<String> =
         documents.iter().flat_map(|document| document.omitted.iter().cloned()).collect();
     for document in documents.iter_mut() {
@@ -86,7 +86,7 @@ impl Pass<'_> {
         let is_own_name = is_own_name(definition);
         match &mut definition.kind {
             DefinitionKind::Const(constant) => {
-                // The preprocessor has no namespaces.
+                // The name of a `#define` is not qualified, since the preprocessor has no namespaces.
                 if !definition.text.starts_with('#') {
                     self.defined(&mut constant.name);
                 }

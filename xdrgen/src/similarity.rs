@@ -27,8 +27,8 @@ pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
 }
 
 /// Returns the edit distance: the minimum number of letters to insert, delete, replace, or swap with the next
-/// letter, ignoring case. Thousands of names are compared, so the rows of counts are on the stack. Returns
-/// `usize::MAX` if `b` has more than [`LONGEST_COMPARED`] bytes.
+/// letter, ignoring case. Thousands of names are compared, so the rows of the distance matrix are on the
+/// stack. Returns `usize::MAX` if `b` has more than [`LONGEST_COMPARED`] bytes.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row = [0; LONGEST_COMPARED + 1];
     let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };

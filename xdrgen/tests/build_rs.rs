@@ -40,8 +40,8 @@ eligible = [\"put_args.data\"]
 unreduced = 65536
 ";
 
-/// The first of two documents of one protocol, for verbatim names and for derives. [`MORE`] is the second.
-/// One type has the name of a Rust type.
+/// The first document of a protocol for tests of verbatim names and of derives. [`MORE`] is the second
+/// document. One type has the name of a Rust type.
 const BASE: &str = "\
 const maxName = 8;
 enum kind { KIND_FILE = 1, KIND_DIR = 2, KIND_LINK = 3, KIND_OTHER = 4 };

@@ -81,7 +81,7 @@ fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     assert_eq!(additions(base, &fine), [(Kind::Flag, String::new())]);
     let taken = format!("{base}const HELLO_FLAG_SAFE = 1;\n");
     assert_eq!(breaches(base, &taken), ["X512 new.x:3:7 base.x:1:7"]);
-    // A flag with several bits uses each of these bits.
+    // A new flag with several bits is a breach if an existing flag uses any of these bits.
     let both = "const MASK_FLAG_A = 1;\nconst MASK_FLAG_B = 2;\n";
     for (value, breach) in [(3, "1:7"), (6, "2:7"), (0xffff_ffff_u32, "1:7")] {
         let taken = format!("{both}const MASK_FLAG_C = {value};\n");
@@ -153,7 +153,7 @@ struct message { head start; rest tail; };
 ";
     let (_, compared) = compare(BASE, new);
     assert_eq!(compared.breaches, []);
-    // The message itself may also have another name.
+    // The type of the message itself may also be renamed.
     assert_eq!(breaches(BASE, &new.replace("struct message", "struct letter")), [] as [&str; 0]);
 }
 
@@ -249,7 +249,7 @@ fn an_unused_name_may_be_removed_but_not_changed() {
     assert_eq!(breaches(&unused, BASE), [] as [&str; 0]);
     let renamed = BASE.replace("union body", "union content").replace("body rest", "content rest");
     assert_eq!(additions(BASE, &renamed), []);
-    // A type that no message contains may also have another name.
+    // A type that no message contains may also be renamed.
     let alone = "union u switch (int n) { case 1: int a; case 2: hyper b; };\n";
     assert_eq!(additions(alone, &alone.replace("union u", "union w")), []);
 }

@@ -107,8 +107,8 @@ fn every_x_file_parses_with_any_definitions() {
     }
 }
 
-/// The numbers of definitions in the documents, counted by hand or with `grep` for the first lines of
-/// definitions.
+/// The form of each document, and the numbers of its definitions in the order of [`count`]. The numbers are
+/// counted by hand or with `grep` for the first lines of definitions.
 const COMPLETE: &[(&str, Form, [usize; 8])] = &[
     ("rfc8166.txt", Form::Marked, [0, 0, 2, 10, 2, 0, 0, 0]),
     // 13 `const`, and the 4 sizes of section 2.4.

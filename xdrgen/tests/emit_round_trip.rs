@@ -27,7 +27,7 @@ const OWN_TOGETHER: &[&[&str]] = &[&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"]];
 /// Documents with errors, and the reasons. Their valid definitions are emitted with `keep_going`.
 const REFUSED: &[(&str, &str)] = &[
     ("x/ypserv-ypxfrd.x", "a stray letter in the text of an enum"),
-    ("rfc/rfc1094.txt", "procedures without their types"),
+    ("rfc/rfc1094.txt", "procedures with undefined or omitted types"),
     ("rfc/rfc5040.txt", NOTHING),
     ("rfc/rfc5041.txt", NOTHING),
     ("rfc/rfc5044.txt", NOTHING),
@@ -40,8 +40,8 @@ const REFUSED: &[(&str, &str)] = &[
 const NOTHING: &str = "no definition";
 
 /// The numbers of types, programs and procedures in documents. The last value is the number of types that the
-/// compiler supplies, counted by hand, or `None` if the definitions are not marked. In marked documents, the
-/// test counts all other types by the first words of their definitions.
+/// compiler supplies, counted by hand, or `None` if the definitions are not marked with `///`. In marked
+/// documents, the test counts all other types by the first words of their definitions.
 const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
     // 23 typedefs, 7 enums, 83 structs and 34 unions. `nlm4_lock` and `nlm4_share` are missing, since
     // they use undefined names; `netobj` is supplied.

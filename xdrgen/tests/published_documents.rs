@@ -245,7 +245,7 @@ fn the_complete_definition_is_used_not_an_excerpt() {
     assert_eq!(arms(&turned).0, (3, 3));
 }
 
-/// RFC 3010 defines `PUTFH4args` in this way: one of the definitions uses an undefined name.
+/// RFC 3010 defines `PUTFH4args` twice in this way, and one of the definitions uses an undefined name.
 #[test]
 fn the_valid_one_of_two_definitions_is_used() {
     let text = "typedef opaque nfs_fh4<128>;\nstruct putfh { nfs4_fh object; };\nstruct putfh { nfs_fh4 object; };\n\

@@ -1,5 +1,6 @@
-//! Tests that work and memory are linear in the length of a document. The tests count allocations, so that
-//! they do not depend on the speed of the machine; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
+//! Tests that the compiler's work and memory are linear in the length of a document. The tests count
+//! allocations, so that they do not depend on the speed of the machine;
+//! `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
 
 #[path = "../benches/support/shapes.rs"]
 mod shapes;

@@ -12,7 +12,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 use scratch::{Scratch, workspace};
 
-/// Types that contain themselves, directly and through other types, with eligible items.
+/// Types with eligible items. Most of the types contain themselves, directly or through other types.
 const CYCLES: &str = "\
 struct node { opaque data<100>; node *next; };
 struct tree { opaque leaf<>; tree branches<2>; };

@@ -117,7 +117,7 @@ fn a_macro_without_a_number_is_shown_where_its_value_is_needed() {
     for words in ["this macro has a meaning only in C", "1 | #define NAME", "const NAME = value;"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
-    // The C preprocessor selects one of the two definitions.
+    // The C preprocessor would select one of the two definitions, so xdrgen uses neither.
     let two = "%#ifdef BIG\n%#define N 8\n%#else\n%#define N 4\n%#endif\nstruct s { int a<N>; };\n";
     assert_eq!(findings(two, &options()).0, ["X202"]);
 }

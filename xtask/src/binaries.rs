@@ -30,9 +30,9 @@ pub(crate) fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Binary>, Stri
     if binaries.is_empty() { Err("cargo reports no test binaries".to_owned()) } else { Ok(binaries) }
 }
 
-/// Runs the tests of the packages in `directories`, built by `cargo test` with `options`. The options must
-/// select the entire workspace: for single packages, cargo would compile dependencies again, with fewer
-/// features.
+/// Builds tests as `cargo test` does with `options`, and runs those of the packages in `directories`. The
+/// options must select the entire workspace: for single packages, cargo would compile dependencies again,
+/// with fewer features.
 pub(crate) fn run(root: &Path, directories: &[&str], options: &[&str]) -> Result<(), String> {
     let binaries = build(root, &[&["test"], options].concat())?;
     for directory in directories {

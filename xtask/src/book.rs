@@ -1,4 +1,4 @@
-//! The guides as a book: `mdbook build`, and `mdbook test` for their examples.
+//! Builds the guides as a book with `mdbook build`, and tests their examples with `mdbook test`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{cargo, tools};
 
-/// The package that provides the crates and the compiled document for the examples.
+/// The package that provides the crates and the compiled documents for the examples.
 const PACKAGE: &str = "rpcrdma-tests";
 
 pub(crate) fn check(root: &Path) -> Result<(), String> {

@@ -165,7 +165,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-verbs-packages", &[]),
 ];
 
-/// Like `OURS`, for packages whose tests may depend on further members.
+/// Like `OURS`, but the tests of these packages may depend on any workspace member.
 const PRODUCTS: &[(&str, &[&str])] = &[
     (
         "rpcrdma-nfs",

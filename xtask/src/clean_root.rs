@@ -63,7 +63,7 @@ pub(crate) fn is_inside() -> bool {
     Path::new(XTASK).exists()
 }
 
-/// Returns the search path in the root, with which a step of the gate finds Rust, the linker, and the
+/// Returns the search path in the root. A step of the gate uses this path to find Rust, the linker, and the
 /// programs that the step installs.
 pub(crate) fn search_path() -> Result<PathBuf, String> {
     let own = [Path::new(HOME).join("bin"), rust()?.join("bin")];

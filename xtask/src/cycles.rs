@@ -150,7 +150,7 @@ fn module_path(source: &Path, file: &Path) -> Names {
     names
 }
 
-/// The kind of item that contains a path.
+/// The kind of code that contains a path.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// A private `use`.

@@ -21,7 +21,8 @@ const EMITTED: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/"];
 
 const GUEST_SCRIPTS: &str = "tests/interop/guest/";
 
-/// The directory of the guides. In the book, only links to files of this directory work.
+/// The directory of the guides. In the book, a relative link works only if its target is in this
+/// directory.
 const BOOK: &str = "docs/";
 
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -79,7 +80,8 @@ fn comment_marks(name: &str) -> Option<&'static [&'static str]> {
 /// The mark of the continuation lines of a comment in C. After code, `*` is an operator.
 const CONTINUED: &str = "*";
 
-/// Returns the lines that are too wide and have a comment, alone or after code.
+/// Returns the number of each line that is too wide and contains a comment, with a message. The comment may
+/// follow code.
 fn wide_comments(text: &str, marks: &[&str]) -> impl Iterator<Item = (usize, String)> {
     let columns = |line: &str| line.chars().count();
     let wide = (1..).zip(text.lines()).filter(move |(_, line)| columns(line) > COMMENT);

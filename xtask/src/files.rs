@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// unreadable directory counts as empty.
 ///
 /// # Errors
-/// Returns the system's error for an entry, with the path.
+/// Returns the system's error for an unreadable directory entry, with the path.
 pub fn below(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     let mut pending = vec![directory.to_path_buf()];

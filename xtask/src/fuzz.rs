@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     pub(crate) seconds: u64,
 }
 
-/// Each target, and the directory of `fuzz/seeds` with its seeds.
+/// Each target, and the directory in `fuzz/seeds` that contains the target's seeds.
 const TARGETS: &[(&str, &str)] = &[
     ("check", "documents"),
     ("generate", "documents"),

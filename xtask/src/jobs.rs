@@ -1,4 +1,4 @@
-//! The jobs that take too long for every run of the gate.
+//! The jobs that take too long to be part of every run of the gate.
 
 use std::time::Duration;
 

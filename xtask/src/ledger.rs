@@ -17,7 +17,7 @@ const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
+    /// The end of the run in UTC, such as `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
     /// The abbreviated commit, with `+` if there were uncommitted changes outside `docs/ledger.tsv`,
     /// `docs/interop.md` and `docs/benchmarks.md`. `unknown` outside a repository.

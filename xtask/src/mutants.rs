@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: makes mutations in a scratch copy, and reports those that no test
 //! detects.
 //!
-//! `tests/mutants.toml` lists mutations in the protocols, each with the rules that it breaks.
-//! cargo-mutants generates other mutations in the parts of the runtime without I/O.
+//! `tests/mutants.toml` lists mutations of the protocol code, each with the rules that it breaks.
+//! cargo-mutants generates other mutations in the layers of the runtime that perform no I/O.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,7 +42,8 @@ const GENERATED_IN: [&str; 3] =
 /// The packages and `cargo test` arguments of the tests that run first.
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
-/// The packages and `cargo test` arguments of the tests for mutations that the first tests do not detect.
+/// The packages and `cargo test` arguments of the tests that run next, for mutations that the first tests do
+/// not detect.
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
 /// The number of parts into which the generated mutations are divided.
 const PARTS: usize = 240;
@@ -69,7 +70,7 @@ struct Mutation {
     find: String,
     replace: String,
     test: String,
-    /// For a mutation that no test can detect: the reason.
+    /// The reason why no test can detect the mutation, if none can.
     reason: Option<String>,
 }
 
@@ -158,7 +159,7 @@ impl List {
 }
 
 impl Survivor {
-    /// Returns the name of the mutated function. If the complete function is replaced, the description of the
+    /// Returns the name of the mutated function. If the complete body is replaced, the description of the
     /// mutation begins with `replace FUNCTION -> TYPE with ` or `replace FUNCTION with `. Otherwise, the
     /// description ends with ` in FUNCTION`.
     fn function(&self) -> &str {
@@ -215,7 +216,7 @@ impl Mutation {
 }
 
 /// Returns true if `cargo test` with these arguments runs the test. The arguments are a package, a target
-/// and an optional filter: `-p rpcrdma-runtime --lib iwarp`.
+/// and an optional filter, such as `-p rpcrdma-runtime --lib iwarp`.
 fn selects(arguments: &str, claim: &Claim) -> bool {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let (package, target, filter) = match words.as_slice() {
@@ -254,7 +255,7 @@ fn chosen<'a>(mutations: &'a [Mutation], names: &[String]) -> Result<Vec<&'a Mut
 fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&list.mutations, &arguments.names)?;
     if arguments.check {
-        print(&format!("{} mutations apply to the current code", chosen.len()));
+        print(&format!("mutations that apply to the current code: {}", chosen.len()));
         return Ok(());
     }
     let scratch = Scratch::new(root)?;

@@ -76,7 +76,7 @@ impl fmt::Display for Outcome {
 pub(crate) struct NotRun {
     /// Skipped tests and steps with their reasons, without duplicates.
     here: Vec<(String, String)>,
-    /// Counts of tests that another step or a long job runs, by reason.
+    /// For each reason, the number of skipped tests that another step or a long job runs.
     elsewhere: BTreeMap<String, usize>,
 }
 

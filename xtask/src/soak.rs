@@ -1,5 +1,5 @@
-//! `cargo xtask soak JOB`: runs a job that takes too long for every run of the gate. `cargo xtask ledger`
-//! lists when each job last ran.
+//! `cargo xtask soak JOB`: runs a job that takes too long to be part of every run of the gate.
+//! `cargo xtask ledger` lists when each job last ran.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -66,7 +66,7 @@ fn check_filters(root: &Path, kerberos: bool) -> Result<(), String> {
     interop::check_filters(root, kerberos, gate.into_iter().chain(steps))
 }
 
-/// Runs README's test command, but skips the tests that need the lab, which have separate steps.
+/// Runs README's test command, but skips the tests that need the lab. Separate steps run these tests.
 fn tests(root: &Path) -> Result<(), String> {
     let arguments = ["test", "--workspace"];
     let mut command = cargo::command(root, &arguments);

@@ -1,7 +1,7 @@
 //! `cargo xtask trace`: the rules of the source documents, and the tests that verify them.
 //!
-//! The rules are in `specs/requirements/*.toml`. A test names the rules that it verifies: in its name,
-//! `r093_r094_...` or `h44_...`, or in its documentation, `/// Requirement: R071, R074`.
+//! The rules are in `specs/requirements/*.toml`. A test names the rules that it verifies, either
+//! in the test's name (`r093_r094_...`, `h44_...`) or in its documentation (`/// Requirement: R071, R074`).
 
 mod claims;
 mod rules;
@@ -24,7 +24,7 @@ const TABLE: &str = "specs/requirements/README.md";
 /// Options of `cargo xtask trace`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Print no list; also check that the table is up to date
+    /// Print no list; fail if a MUST or MUST NOT is missing or the table is out of date
     #[arg(long)]
     consistent: bool,
     /// Write the table that README links to
@@ -37,7 +37,7 @@ pub struct Arguments {
 pub struct Trace {
     /// The rules, sorted by id.
     pub entries: Vec<Entry>,
-    /// The tests by rule. A rule without tests has no entry.
+    /// The tests of each rule, by the rule's id. Rules without tests are absent.
     pub tests: BTreeMap<String, Vec<Claim>>,
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask vectors`: encodes values with rpcgen's C code, and writes them to
+//! `cargo xtask vectors`: encodes values with rpcgen's C code, and writes the encodings to
 //! `tests/vectors/rpcgen-*.txt`.
 //!
 //! Extracts the XDR of two documents in `specs/`, so that rpcgen and rpcrdma-xdrgen read the same text.

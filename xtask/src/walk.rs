@@ -67,7 +67,7 @@ const MISTAKES: &[Mistake] = &[
         file: "build.rs",
         right: BINDING,
         wrong: "",
-        // One error for each of the two calls (docs/decisions.md).
+        // One error for each of the two calls in src/main.rs (docs/decisions.md).
         says: &["error[E0277]", "has no Upper-Layer Binding", "write a binding"],
         errors: Some(2),
     },

@@ -8,7 +8,7 @@ use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
 use rpcrdma_runtime::program::{CallContext, Reject};
 use rpcrdma_runtime::{Client, Server};
 
-/// Grants at most 4,096 bytes per call, and at most 16 outstanding Reads.
+/// Grants inline calls of at most 4,096 bytes, and at most 16 outstanding Reads.
 struct Limits;
 
 impl vers1::Handler for Limits {

@@ -411,8 +411,9 @@ impl Running {
     }
 }
 
-/// Returns the server's stored key. If no key is stored, creates and stores a key. If the default path is
-/// unknown or [`HandleKey::load_or_create`] fails for it, logs a warning and returns `None`.
+/// Loads the key for file handles from the requested path, or else from the default path. If the file does
+/// not exist, creates it with a new key. If the default path is unknown or [`HandleKey::load_or_create`]
+/// fails for it, logs a warning and returns `None`.
 ///
 /// # Errors
 /// The error of [`HandleKey::load_or_create`] for the requested file.

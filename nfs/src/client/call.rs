@@ -56,7 +56,7 @@ results! {
 
 impl Remote {
     /// Makes a call. If the server is busy (NFS3ERR_JUKEBOX), repeats the call with a new XID (RFC 1813
-    /// section 2.6) until the timeout of the client's calls has elapsed. Errors contain `path`.
+    /// section 2.6) until the connection's call timeout has elapsed. Errors contain `path`.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].

@@ -26,8 +26,8 @@ impl Remote {
         self.made(above, name, path, made.obj.zip(made.obj_attributes)).await
     }
 
-    /// Returns a created file. `found` is from the reply to the call that created the file. If `found` is
-    /// `None`, calls LOOKUP.
+    /// Returns a created file. `found` contains the handle and the attributes from the reply to the call that
+    /// created the file. If `found` is `None`, calls LOOKUP.
     pub(super) async fn made(
         &self,
         above: &RemoteFile,

@@ -41,8 +41,8 @@ impl Remote {
         Ok(self.list_within(dir, HELD_MAX).await?.0)
     }
 
-    /// Lists a directory like `Remote::list`, with a limit on the size of the entries in bytes. Also returns
-    /// the unused part of the limit.
+    /// Lists a directory like `Remote::list`, but limits the memory for the entries to `room` bytes. Also
+    /// returns the unused part of the limit.
     pub(super) async fn list_within(
         &self,
         dir: &RemoteFile,

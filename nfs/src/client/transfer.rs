@@ -146,7 +146,7 @@ impl Remote {
         }
     }
 
-    /// Reads a regular file from an offset to its end, or until `take` stops.
+    /// Reads a regular file from an offset to its end, or until `take` returns [`ControlFlow::Break`].
     ///
     /// # Errors
     /// As [`Remote::read_file`].
@@ -219,7 +219,7 @@ impl Remote {
         Ok(same)
     }
 
-    /// Creates a regular file with these permissions, or truncates an existing file.
+    /// Creates a regular file with the permissions in `mode`, or truncates an existing file.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].
@@ -366,8 +366,9 @@ struct Range {
     count: u32,
 }
 
-/// Reads a range, and calls again after a short reply. Returns the data, and whether the range reaches the
-/// end of the file. `reader` has memory for one result; `remote` makes the call if that memory is in use.
+/// Reads a range. After a short reply, calls READ again for the rest. Returns the data, and whether the range
+/// reaches the end of the file. `reader` has memory for one result; `remote` makes the call if that memory is
+/// in use.
 ///
 /// The data of short replies is copied. Otherwise, each reply would keep memory for a complete range, and a
 /// hostile server could exhaust memory with replies of a few bytes.
@@ -408,8 +409,8 @@ async fn read_range(
     Ok((short.freeze(), last.eof))
 }
 
-/// Writes a range, and calls again after a partial write. Returns the number of written bytes, and the
-/// verifiers of uncommitted data.
+/// Writes a range. After a partial write, calls WRITE again for the rest. Returns the number of written
+/// bytes, and the verifiers of uncommitted data.
 async fn write_range(
     remote: Remote,
     file: NfsFh3,

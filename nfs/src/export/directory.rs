@@ -208,8 +208,8 @@ impl DirectoryExport {
     ///
     /// # Errors
     /// Fails if the path cannot be opened or is not a directory, or if the system cannot provide random bytes
-    /// or start a thread. A root process also fails if it cannot act as its callers, for example without
-    /// CAP_SETUID or CAP_SETGID.
+    /// or start a thread. Also fails if the process runs as root but cannot act as its callers, for example
+    /// without CAP_SETUID or CAP_SETGID.
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;
@@ -373,7 +373,7 @@ impl DirectoryExport {
         if is_served { Ok(()) } else { Err(NfsError::Acces) }
     }
 
-    /// Returns the rights of the current thread's identity, in ACCESS3 bits.
+    /// Returns the rights of the current thread's identity to a file, as ACCESS3 bits.
     fn granted(&self, located: &Located) -> u32 {
         let granted = located.granted();
         if self.read_only { granted & !access_bits::CHANGES } else { granted }

@@ -52,7 +52,7 @@ pub enum NfsError {
     BadCookie = 10003,
     /// The server does not support the operation.
     NotSupp = 10004,
-    /// The reply has no room for a single entry.
+    /// The reply has no room for even one directory entry.
     TooSmall = 10005,
     /// The server failed.
     ServerFault = 10006,

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::export::{Attributes, TryExport};
 
-/// The longest path in a symbolic link, in bytes.
+/// Maximum length of a symbolic link's target, in bytes.
 pub const PATH_MAX: usize = 4096;
 
 /// A file system in memory. Every caller may create files in the root directory.

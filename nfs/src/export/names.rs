@@ -1,6 +1,6 @@
 use super::NfsError;
 
-/// The longest name, in bytes.
+/// Maximum length of a name, in bytes.
 pub const NAME_MAX: usize = 255;
 
 /// Checks that a name is one component of a path. Accepts `.` and `..`.

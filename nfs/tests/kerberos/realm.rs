@@ -9,7 +9,7 @@ use std::{env, fs, thread};
 
 use not_run::not_run;
 
-/// The environment variable with the directory of the realm.
+/// The environment variable that contains the path of the realm's directory.
 pub(crate) const DIRECTORY: &str = "RPCRDMA_REALM";
 const PASSWORD: &str = "secret";
 /// Debian installs the programs of a KDC in this directory, which is not in the PATH of users.

@@ -220,7 +220,7 @@ fn a_sync_changes_links() {
     };
     let syncs = [["copy", &url], [&url, "got/copy"]];
     let sync = |arguments: [&str; 2]| nfs3(here.path(), &[&["sync"][..], &arguments].concat());
-    // The first target is a directory.
+    // With the target `one`, `link` refers to a directory.
     for target in ["one", "two"] {
         set(target);
         for arguments in syncs {

@@ -1,10 +1,10 @@
 //! Programs: the traits that generated clients and servers build on (RFC 5531 section 8).
 //!
 //! For each version of a program, rpcrdma-xdrgen emits a marker type that implements [`Program`], and one
-//! [`Procedure`] per procedure. It also emits a client over any [`Caller`], and a server that implements
-//! [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements [`Binding`]. Over
-//! RPC-over-RDMA, a client can call only versions with a binding. Generated code for borrowed data builds on
-//! [`borrowed`].
+//! type per procedure that implements [`Procedure`]. It also emits a client over any [`Caller`], and a server
+//! that implements [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements
+//! [`Binding`]. Over RPC-over-RDMA, a client can call only versions with a binding. Generated code for
+//! borrowed data builds on [`borrowed`].
 
 pub mod borrowed;
 pub(crate) mod checks;
@@ -165,8 +165,8 @@ pub trait Procedure: 'static {
     /// The procedure's name in the document.
     const NAME: &'static str;
     /// The maximum size of every reply. The default is the bound of the result type; a binding specifies
-    /// bounds that the XDR lacks (RFC 8166 section 6.2). If the bound of the result type fits a chunk, calls
-    /// with a smaller `MAX_REPLY` do not compile.
+    /// bounds that the XDR lacks (RFC 8166 section 6.2). If a bound of the result type fits in a chunk, calls
+    /// with a smaller bound in `MAX_REPLY` do not compile.
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res>();
     /// Whether a result may contain more eligible items than the number of Write chunks that its call offers
     /// (at most 16). The remaining items stay in the stream of the reply. If false, a client's calls over
@@ -182,7 +182,8 @@ pub trait Procedure: 'static {
     }
 }
 
-/// The maximum sizes of a reply in bytes, excluding the RPC header, and its maximum number of eligible items.
+/// The maximum sizes of a reply in bytes, and its maximum number of eligible items. The sizes exclude the RPC
+/// header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyBounds {
     /// The result including its eligible items.
@@ -255,7 +256,7 @@ pub trait CallTransport {
 }
 
 /// The future of a call. The call starts when the future is first polled. Dropping the future abandons the
-/// call. The transport keeps memory that the peer can still access until that memory is fenced.
+/// call. If the peer can still access memory of the call, the transport keeps this memory until it is fenced.
 pub type CallFuture<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
 /// A transport for calls of a program version. A transport that needs a binding implements this trait for
@@ -281,7 +282,7 @@ pub struct CallContext {
     pub procedure: u32,
     /// The caller's credential. AUTH_SYS is a claim, not a proof.
     pub credential: Credential,
-    /// The caller's address, if the transport has one.
+    /// The caller's address, if the transport provides it.
     pub peer: Option<SocketAddr>,
     /// Further objects from the connection and from RPCSEC_GSS.
     pub extensions: Extensions,

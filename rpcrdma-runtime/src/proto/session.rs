@@ -497,8 +497,8 @@ impl<R: SessionRequester> Session<R> {
         self.events.push_back(SessionEvent::Disconnected(reason.clone()));
         match self.policy.reconnect {
             Some(reconnect) => {
-                // The end of a connection without unanswered or lost calls is a failure only if the policy
-                // reconnects even without calls.
+                // If no call is unanswered or was lost, the end of the connection is a failure only if
+                // [`Policy::keep`] is set.
                 let needed = self.policy.keep || self.unanswered() > 0;
                 let failed = match state {
                     State::Up { answered, lost, .. } => !answered && (lost || needed),

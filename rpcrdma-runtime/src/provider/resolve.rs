@@ -6,8 +6,8 @@ use tokio::net::lookup_host;
 
 use super::{BoxError, ConnectError};
 
-/// Resolves names with ports, separated by commas, in the format of `ToAddress::to_address`. Fails only if
-/// none of the names can be resolved.
+/// Resolves a comma-separated list of names with ports, in the format of `ToAddress::to_address`. Fails only
+/// if none of the names can be resolved.
 pub(crate) async fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     let (mut addresses, mut failed) = (Vec::new(), None);
     for name in text.split(',') {

@@ -19,7 +19,8 @@ use super::{PeerFilter, ServeError, ServerStats};
 
 pub(super) struct Listening {
     pub(super) slots: Slots,
-    /// Maximum number of connections per owner (an IPv4 address or a 64-bit IPv6 prefix), for log messages.
+    /// Maximum number of connections per owner (an IPv4 address or a 64-bit IPv6 prefix). Used only in log
+    /// messages, because `slots` enforces the limit.
     pub(super) per_address: usize,
     pub(super) idle: Option<Duration>,
     pub(super) peers: PeerFilter,

@@ -34,7 +34,7 @@ pub(super) const fn forward<P: Program>() {
 }
 
 /// Checks that a [`BackwardOnly`](crate::proto::program::BackwardOnly) program sets `Program::BACKWARD_ONLY`,
-/// which [`forward`] checks.
+/// because [`forward`] checks only this constant.
 pub(super) const fn backward_only<P: Program>() {
     assert!(
         P::BACKWARD_ONLY,

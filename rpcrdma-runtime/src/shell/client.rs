@@ -142,8 +142,9 @@ impl Client {
         Client { handle: ClientHandle::new(calls, stats, credential, observer, timeout), config, min_item }
     }
 
-    /// Returns a client on the same connection that uses `min_item` instead of [`ClientOptions::min_item`].
-    /// `min_item` is the minimum size of an item that is sent as a Read chunk, in bytes.
+    /// Returns a client that shares the connection and uses `min_item` instead of
+    /// [`ClientOptions::min_item`]. `min_item` is the minimum size of an item that is sent as a Read chunk,
+    /// in bytes.
     #[must_use]
     pub fn with_min_item(&self, min_item: usize) -> Self {
         Client { min_item, ..self.clone() }

@@ -182,7 +182,7 @@ macro_rules! client_methods {
                 $client { handle: self.handle.with_timeout(timeout), $($field: self.$field),* }
             }
 
-            /// Returns a client on the same connection that never retransmits. If the server has no
+            /// Returns a client that shares the connection and never retransmits. If the server has no
             /// duplicate-request cache, use this client for calls that must not execute twice. A call that
             /// was sent fails with [`TransportError::Closed`](crate::proto::call::TransportError::Closed)
             /// when its connection ends. If the call is longer than 4 KiB,

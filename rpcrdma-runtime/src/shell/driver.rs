@@ -192,8 +192,8 @@ impl<O: Outbound> Shared<O> {
         Time(self.start.elapsed())
     }
 
-    /// Changes the requester of connection number `connection`, counted from 1. Does nothing if that
-    /// connection has ended.
+    /// Applies `change` to the requester of the connection with the number `connection`, counted from 1. Does
+    /// nothing if that connection has ended.
     pub(super) fn with_requester(&self, connection: u64, change: impl FnOnce(&mut O::Requester)) {
         self.with(|state, _| {
             let requester = state.session.requester_mut();
@@ -201,8 +201,8 @@ impl<O: Outbound> Shared<O> {
         });
     }
 
-    /// Changes the state on a caller's task. If at most one call is unanswered, sends as much as possible.
-    /// Wakes the driver unless all work is done.
+    /// Applies `change` to the state for a caller. If at most one call is unanswered, sends as much as
+    /// possible. Wakes the driver unless all work is done.
     fn with<R>(&self, change: impl FnOnce(&mut State<O>, Time) -> R) -> R {
         let now = self.now();
         let mut state = self.lock();

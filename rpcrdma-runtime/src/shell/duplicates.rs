@@ -179,7 +179,7 @@ impl DuplicateCache {
         };
         let identity = CallIdentity::of(call, caller)?.owned_by(owner);
         let mut table = self.table();
-        // The first caller gets its reply from the handler; only duplicates wait for the cache.
+        // Only a duplicate needs a channel: the first caller gets its reply from the handler.
         let (waiter, answer) = table.is_running(&identity).then(oneshot::channel).unzip();
         let lookup = table.begin(identity, size(call.message()), waiter, self.0.start.elapsed());
         Some(match (lookup, answer) {

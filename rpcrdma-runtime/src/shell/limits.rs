@@ -31,9 +31,9 @@ use crate::provider::iwarp;
 pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
     pub message: MessageLimits,
-    /// The inline threshold for receiving, which is also the maximum header length, in bytes. With `None`
-    /// (default), [`Config::private_data`] sets the threshold: 4,096 unless a binding recommends another
-    /// size.
+    /// The inline threshold for receiving: the maximum length of a received Send, including the transport
+    /// header, in bytes. With `None` (default), [`Config::private_data`] sets the threshold: 4,096 unless a
+    /// binding recommends another size.
     pub inline: Option<u32>,
     /// Credits of one connection over RDMA (default 64): granted by a server, requested by a client.
     pub credits: u32,

@@ -31,7 +31,7 @@ impl CallMemory {
         CallMemory(Arc::new(account.permit()))
     }
 
-    /// Counts `bytes` bytes that have arrived, without waiting.
+    /// Counts `bytes` bytes toward the budget without waiting, because they have already arrived.
     pub(super) fn arrived(account: &Arc<Account>, bytes: u64) -> Self {
         let memory = CallMemory::new(account);
         memory.0.set(bytes);

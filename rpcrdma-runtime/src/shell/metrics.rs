@@ -98,7 +98,7 @@ impl CallTimer {
     }
 
     /// Records the duration if the reply shows that the procedure exists. Without this check, a peer could
-    /// create any number of labels with invalid numbers.
+    /// create a new time series with each invalid program, version or procedure number.
     pub(super) fn end(self, reply: Option<&RpcReply>) {
         use Reject::{GarbageArguments, SystemError};
         let is_known = matches!(

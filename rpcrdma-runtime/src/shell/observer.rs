@@ -40,7 +40,7 @@ pub struct CallReport {
     pub program: u32,
     /// Version number.
     pub version: u32,
-    /// The procedure's name in its document.
+    /// The procedure's name in the XDR document.
     pub procedure: &'static str,
     /// The call's XID.
     pub xid: u32,

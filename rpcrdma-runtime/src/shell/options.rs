@@ -27,12 +27,12 @@ pub struct ClientOptions {
     pub config: Config,
     /// The credential of the caller (default AUTH_NONE).
     pub credential: Credential,
-    /// The smallest DDP-eligible item to send as a Read chunk, in bytes. The default is 1,024: below this
-    /// size, registration and a round trip cost more than a copy. A smaller item stays in its message even if
-    /// the message is then too long to be sent inline. An item of any size stays in its message under
-    /// RPCSEC_GSS with integrity or privacy, or if the whole message fits inline (RFC 8166 section 3.5.1).
-    /// With the default [`Config::long_call`], an item also stays if the rest of the message does not fit
-    /// inline. [`Client::with_min_item`](super::Client::with_min_item) overrides the size.
+    /// The minimum size, in bytes, of a DDP-eligible item that the client sends as a Read chunk. The default
+    /// is 1,024: below this size, registration and a round trip cost more than a copy. A smaller item stays
+    /// in its message even if the message is then too long to be sent inline. An item of any size stays in
+    /// its message under RPCSEC_GSS with integrity or privacy, or if the whole message fits inline (RFC 8166
+    /// section 3.5.1). With the default [`Config::long_call`], an item also stays if the rest of the message
+    /// does not fit inline. [`Client::with_min_item`](super::Client::with_min_item) overrides the size.
     pub min_item: usize,
     /// How long a call may take across connections, including the wait for a connection and a credit (default
     /// 60 s). [`Client::with_timeout`](super::Client::with_timeout) overrides this timeout.

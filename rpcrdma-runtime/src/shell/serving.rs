@@ -129,8 +129,8 @@ impl Serving {
         self.0.start.checked_add(expiry?)
     }
 
-    /// Records the calls that later connections must refuse: calls that may have ended this connection, and
-    /// calls that this connection should have refused but that did not arrive.
+    /// Records the calls that later connections must refuse. These are the calls that may have ended this
+    /// connection, and the calls that this connection was to refuse but that did not arrive.
     pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if client.is_some() {
             let (mut fatal, now, owner) = (self.fatal(), self.0.start.elapsed(), Owner::of_peer(client));
@@ -164,8 +164,8 @@ impl Serving {
     }
 }
 
-/// Returns the maximum length of the services' arguments, limited so that a call fits into half of a memory
-/// budget, the share of one owner.
+/// Returns the maximum length of the services' arguments, limited so that a call fits into half of a budget
+/// of `max_memory` bytes. One owner can use at most about half of a budget.
 pub(super) fn max_args(services: &Services, max_memory: u64) -> u64 {
     services.max_args().min((max_memory / 2).saturating_sub(MAX_HEADERS))
 }
@@ -306,8 +306,8 @@ impl Drop for TrackedCall {
 }
 
 /// Records whether a call's handler has used the connection with `CallContext::backward`. If so, the reply is
-/// neither cached nor sent to waiting duplicates, because a retransmission on another connection must use
-/// that connection.
+/// neither cached nor sent to waiting duplicates, because a retransmission on another connection must run
+/// again and use that connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectionUsed(Arc<AtomicBool>);
 

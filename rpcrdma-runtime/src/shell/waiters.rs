@@ -33,7 +33,7 @@ pub(super) struct Waiters {
     callers: Table<Caller>,
     max_calls: usize,
     next_xid: u32,
-    /// The callers to wake after the lock of this table is released.
+    /// The wakers to invoke after the lock of this table is released.
     woken: Vec<Waker>,
     /// True once the session or the connection has ended: new calls fail.
     closed: bool,
@@ -141,8 +141,8 @@ impl Waiters {
         }
     }
 
-    /// Takes the wakers to call after the lock is released. An empty list is not taken, so that its memory is
-    /// reused.
+    /// Takes the wakers to invoke after the lock is released. An empty list is not taken, so that its memory
+    /// is reused.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }

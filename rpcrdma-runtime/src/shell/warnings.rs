@@ -34,7 +34,7 @@ struct State {
 pub(super) enum Kind {
     /// A call's Read chunks exceed `MessageLimits::max_transfer`.
     CallTooLong,
-    /// A reply does not fit into the chunks of its call, or inline.
+    /// A reply fits neither inline nor into the chunks of its call.
     ReplyTooLong,
     /// A record over TCP exceeds `TcpOptions::max_record`.
     RecordTooLong,

@@ -72,7 +72,7 @@ impl PrivateData {
         PrivateData::new(self.remote_invalidation, self.send_size, self.receive_size)
     }
 
-    /// Encodes the values of [`PrivateData::announced`].
+    /// Encodes the parameters that [`PrivateData::announced`] returns.
     #[must_use]
     pub fn encode(&self) -> [u8; LEN] {
         let [m0, m1, m2, m3] = MAGIC;
@@ -96,7 +96,7 @@ impl PrivateData {
         })
     }
 
-    /// Returns the parameters that apply between a client and a server with this private data (RFC 8797
+    /// Returns the parameters of a connection on which the peers announced `client` and `server` (RFC 8797
     /// section 4.2).
     #[must_use]
     pub fn negotiate(client: &PrivateData, server: &PrivateData) -> Negotiated {

@@ -1,7 +1,7 @@
 //! RPC-over-RDMA version 1 messages (RFC 8166 section 4).
 //!
-//! rpcrdma-xdrgen generates the layouts (`wire/generated/rpcrdma1.rs`). A [`Header`] is a validated message
-//! header.
+//! rpcrdma-xdrgen generates the types of the encoded messages (`wire/generated/rpcrdma1.rs`). A [`Header`] is
+//! a validated message header.
 
 mod chunk;
 mod direction;

@@ -1,6 +1,6 @@
 //! Support for [`arbitrary`]: generates values within their bounds, so that each value can be encoded.
 //!
-//! A field with its own bound uses [`array()`]. A discriminant stored in a union's arm uses [`one_of`] or
+//! A field with `#[xdr(max = N)]` uses [`array()`]. A discriminant stored in a union's arm uses [`one_of`] or
 //! [`none_of`]. Generated types use these functions in the same way as this handwritten type:
 //!
 //! ```

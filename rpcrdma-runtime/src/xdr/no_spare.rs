@@ -1,4 +1,5 @@
-//! Allocates new memory for each message, for builds without the standard library. `spare.rs` reuses memory.
+//! Allocates new memory for each message, for builds without the standard library. With the standard library,
+//! `spare.rs` reuses memory.
 
 use alloc::vec::Vec;
 

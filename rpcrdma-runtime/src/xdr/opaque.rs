@@ -5,7 +5,8 @@ use bytes::Bytes;
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// Gives access to the bytes of opaque data or a string: `$bytes` returns the bytes, `$debug` prints them.
+/// Gives access to the bytes of opaque data or a string: `$bytes` returns the bytes, and `$debug` prints
+/// them.
 macro_rules! byte_access {
     ([$($generics:tt)*] $type:ty, $bytes:ident, $debug:ident) => {
         impl<$($generics)*> core::ops::Deref for $type {
@@ -88,7 +89,7 @@ pub trait DdpItem: Encode + Sized {
     fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
-/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), in shared memory.
+/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), in reference-counted memory.
 ///
 /// Encoding and decoding check the bound.
 ///
@@ -193,21 +194,21 @@ impl<const MAX: u32> DdpItem for Opaque<MAX> {
 
 byte_access!([const MAX: u32] Opaque<MAX>, as_bytes, hex);
 
-/// Does not check the bound, which encoding checks. To check the bound immediately, use [`Opaque::try_from`].
+/// Does not check the bound: encoding checks it. To check the bound immediately, use [`Opaque::try_from`].
 impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
     fn from(bytes: Bytes) -> Self {
         Opaque(bytes)
     }
 }
 
-/// Does not check the bound, which encoding checks. To check the bound immediately, use [`Opaque::try_from`].
+/// Does not check the bound: encoding checks it. To check the bound immediately, use [`Opaque::try_from`].
 impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
     fn from(bytes: Vec<u8>) -> Self {
         Opaque(bytes.into())
     }
 }
 
-/// Does not check the bound, which encoding checks. To check the bound immediately, use [`Opaque::try_from`].
+/// Does not check the bound: encoding checks it. To check the bound immediately, use [`Opaque::try_from`].
 impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
     fn from(bytes: &'static [u8]) -> Self {
         Opaque(Bytes::from_static(bytes))

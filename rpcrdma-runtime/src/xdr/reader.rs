@@ -289,7 +289,8 @@ impl<'de> Reader<'de> {
         Ok(data)
     }
 
-    /// Reads opaque data as shared memory, or as a copy if the reader's memory cannot be shared.
+    /// Reads opaque data. The result shares the reader's memory, or is a copy if this memory cannot be
+    /// shared.
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].

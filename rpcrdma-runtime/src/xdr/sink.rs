@@ -33,7 +33,8 @@ pub trait Sink {
     fn advance(&mut self, _len: usize) {}
 
     /// Returns true if short consecutive values should be staged in other memory and then appended together
-    /// by [`Sink::put`]. This applies if neither [`Sink::room`] nor [`Sink::ahead`] provides memory.
+    /// by [`Sink::put`]. Values are staged only if neither [`Sink::room`] nor [`Sink::ahead`] provides enough
+    /// memory.
     #[doc(hidden)]
     #[inline]
     fn stages(&self) -> bool {

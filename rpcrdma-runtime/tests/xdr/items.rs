@@ -124,7 +124,7 @@ fn write_chunks_are_used_in_order() {
     let chunk = |data: &[u8], segments| PlacedItem { data: Bytes::copy_from_slice(data), segments };
     let both = vec![chunk(&[1; 5], 1), chunk(b"xyz", 2)];
     assert_eq!(in_order(&value, both, &[false, false]).unwrap(), value);
-    // With an empty chunk, the item is inline, and the next chunk is for the next item.
+    // If the chunk for an item has no segments, the item is inline, and the next chunk is for the next item.
     assert_eq!(in_order(&value, vec![chunk(&[], 0), chunk(b"xyz", 1)], &[true, false]).unwrap(), value);
     // If a reply has fewer chunks than items, the remaining items are inline.
     assert_eq!(in_order(&value, vec![chunk(&[1; 5], 1)], &[false, true]).unwrap(), value);
@@ -137,7 +137,7 @@ fn write_chunks_are_used_in_order() {
     // An empty item consumes no chunk.
     let empty = Write { data: Opaque::default(), ..value.clone() };
     assert_eq!(in_order(&empty, vec![chunk(b"xyz", 1)], &[false]).unwrap(), empty);
-    // The returned length must equal the length of the item.
+    // The length of the data in the chunk must equal the length of the item.
     assert_eq!(
         kind(in_order(&value, vec![chunk(&[1; 4], 1), chunk(b"xyz", 1)], &[false, false])),
         ErrorKind::ItemLength { count: 5, chunk: 4 }

@@ -25,7 +25,8 @@ pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
             v4.sin_family = IPV4;
             v4.sin_port = address.port().to_be();
             v4.sin_addr.s_addr = u32::from(*address.ip()).to_be();
-            // SAFETY: `sockaddr_storage` has the size and alignment for every address family.
+            // SAFETY: `at` points to a `sockaddr_storage`, which is large enough and suitably aligned for the
+            // address of every family.
             unsafe { at.cast::<sockaddr_in>().write(v4) };
         }
         SocketAddr::V6(address) => {
@@ -36,7 +37,8 @@ pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
             v6.sin6_addr.s6_addr = address.ip().octets();
             v6.sin6_flowinfo = address.flowinfo();
             v6.sin6_scope_id = address.scope_id();
-            // SAFETY: `sockaddr_storage` has the size and alignment for every address family.
+            // SAFETY: `at` points to a `sockaddr_storage`, which is large enough and suitably aligned for the
+            // address of every family.
             unsafe { at.cast::<sockaddr_in6>().write(v6) };
         }
     }
@@ -47,7 +49,8 @@ pub(super) fn from_storage(storage: &sockaddr_storage) -> Option<SocketAddr> {
     let at = &raw const *storage;
     match storage.ss_family {
         IPV4 => {
-            // SAFETY: a `sockaddr_storage` can hold this type, and every bit pattern is a valid value.
+            // SAFETY: `at` points to an initialized `sockaddr_storage`, which is large enough and suitably
+            // aligned for this type. Every bit pattern is a valid value.
             let v4 = unsafe { at.cast::<sockaddr_in>().read() };
             let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
             Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())

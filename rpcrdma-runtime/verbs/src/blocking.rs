@@ -9,8 +9,8 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-/// Runs `work` on a new thread and sends its result. Starting a thread takes less time than registering or
-/// deregistering megabytes of memory.
+/// Runs `work` on a new thread and sends its result to the returned receiver. Starting a thread takes less
+/// time than registering or deregistering megabytes of memory.
 ///
 /// # Errors
 /// Fails if the system cannot start another thread. `work` is then dropped.

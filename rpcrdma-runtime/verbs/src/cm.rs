@@ -194,8 +194,8 @@ impl NewId {
     /// Moves the id to a new channel.
     pub(super) fn claim(self) -> io::Result<Id> {
         let events = async_fd(Channel::new()?)?;
-        // SAFETY: id and channel are alive. All events of the id are acknowledged, so the call does not
-        // block.
+        // SAFETY: the id and the channel are alive. All events of the id are acknowledged, so the call does
+        // not block.
         check(unsafe { ffi::rdma_migrate_id(self.0.as_ptr(), events.get_ref().0.as_ptr()) })?;
         let raw = self.0;
         mem::forget(self);
@@ -325,7 +325,8 @@ impl Id {
     }
 
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
-        // SAFETY: the id is alive, and every bit pattern is a valid address.
+        // SAFETY: the id is alive, no other task modifies it concurrently, and every bit pattern is a valid
+        // address.
         let mut address = from_storage(unsafe { &(*self.raw.as_ptr()).source })?;
         // SAFETY: the id is alive. The port is in network byte order.
         address.set_port(u16::from_be(unsafe { ffi::rdma_get_src_port(self.raw.as_ptr()) }));
@@ -333,7 +334,8 @@ impl Id {
     }
 
     pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
-        // SAFETY: the id is alive, and every bit pattern is a valid address.
+        // SAFETY: the id is alive, no other task modifies it concurrently, and every bit pattern is a valid
+        // address.
         from_storage(unsafe { &(*self.raw.as_ptr()).destination })
     }
 

@@ -46,7 +46,7 @@ pub struct VerbsConnection {
     idle_since: Option<Instant>,
     /// The end of the current interval of [`VerbsOptions::keepalive`].
     keepalive: Option<Pin<Box<Sleep>>>,
-    /// Whether work or a Receive completed in the current keepalive interval.
+    /// Whether any work, including a Receive, completed in the current keepalive interval.
     active: bool,
     /// Enforces the minimum rate. `None` if any rate is allowed, as for all clients.
     pace: Option<Pace>,

@@ -21,9 +21,9 @@ pub struct Device {
     pub iwarp: bool,
     /// The ports.
     pub ports: Vec<Port>,
-    /// Maximum number of concurrent RDMA Reads from the peer of a connection (IRD).
+    /// Maximum number of concurrent RDMA Reads that the peer of a connection may issue (IRD).
     pub ird: u32,
-    /// Maximum number of outstanding RDMA Reads of a connection (ORD).
+    /// Maximum number of outstanding RDMA Reads that the device may issue on a connection (ORD).
     pub ord: u32,
     /// Maximum number of work requests in a queue.
     pub max_work_requests: u32,

@@ -66,7 +66,7 @@ impl Settings {
 pub(super) struct Faults {
     /// Posted work is not executed.
     pub(super) stalled: bool,
-    /// Before a completion queue is armed, `stalled` ends and the posted work is executed.
+    /// Arming a completion queue ends `stalled` and executes the posted work before the queue is armed.
     pub(super) late_completions: bool,
     /// An RDMA Read fills only half of its sink and still succeeds.
     pub(super) short_reads: bool,
@@ -128,7 +128,8 @@ struct Device {
 // SAFETY: the pointed-to objects are not bound to a thread and are used only while the lock is held.
 unsafe impl Send for Device {}
 
-/// A device context. Each id has its own context, so that Miri detects uses after the id is destroyed.
+/// A device context. Each id has its own context, so that Miri detects a use of the context after the id is
+/// destroyed.
 struct Context {
     raw: *mut ib::ibv_context,
 }

@@ -54,8 +54,8 @@ pub struct VerbsOptions {
     pub spin: Duration,
     /// When to use memory windows (default [`MemoryWindows::Auto`]).
     pub windows: MemoryWindows,
-    /// The maximum number of concurrent RDMA Reads from the peer (IRD, responder resources; default 128). The
-    /// device may impose a lower limit.
+    /// The maximum number of concurrent RDMA Reads that the peer may issue (IRD, responder resources; default
+    /// 128). The device may impose a lower limit.
     pub ird: u8,
     /// The maximum number of outstanding RDMA Reads (ORD, initiator depth; default 16). The device and the
     /// peer may impose lower limits.

@@ -48,8 +48,8 @@ const SIGNAL_INTERVAL: usize = 16;
 const MAX_UNSIGNALED_IWARP: u32 = 4095;
 /// A rejected inline limit below this value becomes 0. Other rejected limits are halved.
 const MIN_INLINE: u32 = 32;
-/// Marks the work request id of a Receive. The other bits of the id are the slot. Other requests are numbered
-/// consecutively.
+/// Marks the work request id of a Receive. The remaining bits of the id are the index of its slot. The ids of
+/// all other requests are consecutive numbers.
 const RECEIVE: u64 = 1 << 63;
 
 /// The queue pair of an id.
@@ -96,7 +96,7 @@ pub(super) struct QueuePair {
     domain: Arc<Domain>,
 }
 
-// SAFETY: any thread may call verbs, and all other fields are `Send`.
+// SAFETY: any thread may call verbs, and all fields except `raw` are `Send`.
 unsafe impl Send for QueuePair {}
 
 impl QueuePair {

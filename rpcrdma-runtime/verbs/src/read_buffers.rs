@@ -1,5 +1,5 @@
-//! A cache of buffers for long RDMA Reads. Allocating and freeing a buffer takes as long as filling it. A
-//! buffer can be reused as soon as no reference to its data is left.
+//! A cache of buffers for long RDMA Reads. Without the cache, allocating and freeing a buffer would take as
+//! long as filling it. A buffer can be reused as soon as no reference to its data is left.
 //!
 //! The cache and its size limit are shared by all connections of the process.
 //!

@@ -34,7 +34,7 @@ pub(super) enum Work {
     },
     /// Checks that the peer is alive: an empty RDMA Write, which the peer's device acknowledges.
     Probe,
-    /// The part of a transfer from offset `at` to its end. The local memory is registered. A transfer that
+    /// The rest of a transfer, from offset `at` to the end. The local memory is registered. A transfer that
     /// exceeds the port's maximum message length is posted in parts.
     Rest {
         transfer: Transfer,
@@ -52,7 +52,7 @@ pub(super) struct Transfer {
 #[derive(Debug)]
 pub(super) enum Local {
     Source(Token, Registered<Bytes>),
-    /// A part of the sink that has the number `sink`.
+    /// A part of a sink. The field `sink` is the number of the sink, counted from 0 for each connection.
     Sink {
         token: Token,
         sink: u64,
@@ -60,7 +60,8 @@ pub(super) enum Local {
     },
 }
 
-/// A transfer whose memory is registered. For an RDMA Read, the second element is its new sink.
+/// A transfer whose local memory is registered. The second element is the new sink of an RDMA Read, or
+/// `None` for an RDMA Write.
 pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 
 /// A posted work request, with the slot and the regions that are released when it completes.
@@ -69,7 +70,7 @@ pub(super) struct Posted {
     pub(super) done: Done,
     /// The length of the request's data, in octets. 0 until the request is posted.
     pub(super) octets: u64,
-    /// Whether the work request generates no completion.
+    /// True if the work request generates no completion.
     pub(super) unsignaled: bool,
     pub(super) slot: Option<usize>,
     pub(super) regions: Vec<Registered<Bytes>>,
@@ -99,7 +100,7 @@ pub(super) struct WorkRequest {
     pub(super) raw: ib::ibv_send_wr,
     pub(super) sges: Vec<ib::ibv_sge>,
     pub(super) posted: Posted,
-    /// The slot with the inline data, which is released as soon as the request is posted.
+    /// The slot that contains the inline data. The slot is released as soon as the request is posted.
     pub(super) inline: Option<usize>,
 }
 

@@ -19,7 +19,7 @@ use super::{VerbsConnection, VerbsError, VerbsOptions};
 
 /// The maximum length of private data in octets (InfiniBand with IP addresses).
 const MAX_PRIVATE_DATA: usize = 56;
-/// How long a listener waits between attempts to listen on a removed device.
+/// How long a listener waits before each attempt to listen again, after its device was removed.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Maximum number of ephemeral local ports to try.
 const PORT_ATTEMPTS: usize = 10;
@@ -104,7 +104,8 @@ async fn connect_once(
     }
 }
 
-/// Clears the R flag in private data, so that the peer does not invalidate local memory.
+/// Returns a copy of the private data with the R flag cleared, so that the peer does not invalidate local
+/// memory.
 fn without_invalidation(private_data: &[u8]) -> Vec<u8> {
     let mut octets = private_data.to_vec();
     let at = octets.windows(private_data::LEN).position(|window| PrivateData::find(window).is_some());

@@ -1,5 +1,5 @@
-//! A client for rpcbind's local socket. rpcbind identifies the owner of a registration by the credentials of
-//! this socket. By default, Linux's rpcbind accepts registrations only over the local socket.
+//! A client for rpcbind's local socket. rpcbind identifies the owner of a registration by the socket's peer
+//! credentials. By default, Linux's rpcbind accepts registrations only over the local socket.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The extra time for the response after the timeout of the command.
+/// The additional time to wait for the response after the command's timeout.
 const SLACK: Duration = Duration::from_secs(60);
 /// The maximum output of a command, in bytes.
 const MAX_OUTPUT: u64 = 64 << 20;
@@ -133,7 +133,7 @@ mod tests {
         });
         let result = request(local, "true", Duration::from_secs(400)).expect("a result");
         assert_eq!(Some(result), ran(0, "done\n"));
-        // The guest kept the connection open: `request` did not wait for the end of the stream.
+        // The guest still has the connection open, so `request` did not wait for the end of the stream.
         drop(guest.join().expect("the guest"));
     }
 

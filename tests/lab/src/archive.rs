@@ -151,7 +151,8 @@ fn versions(shown: &str) -> Vec<Version> {
     paragraphs.map(version).collect()
 }
 
-/// Parses `NAME (= VERSION)`, `NAME (>= VERSION)` or `NAME`. Uses the first of several alternatives.
+/// Parses `NAME (= VERSION)`, `NAME (>= VERSION)` or `NAME`. If `text` has alternatives, separated by `|`,
+/// parses only the first.
 fn dependency(text: &str) -> (String, Option<String>) {
     let first = text.split('|').next().unwrap_or_default().trim();
     let (name, bound) = first.split_once(' ').unwrap_or((first, ""));

@@ -54,7 +54,7 @@ pub struct Options {
     /// Profile with perf and print the processor time per call, with 1 and 16 concurrent calls
     #[arg(long, conflicts_with_all = ["rounds", "further"])]
     profile: bool,
-    /// Also list up to this many functions of our user-space code: those that use the most processor time
+    /// Also list the functions of our user-space code that use the most processor time, at most this many
     #[arg(long, requires = "profile")]
     functions: Option<usize>,
     /// Further options for nfs3bench (see `nfs3bench --help`)
@@ -150,8 +150,8 @@ const COMPARISONS: [(&str, [&str; 2]); 2] = [
 
 fn compare(machine: &Machine, options: &Options) -> Result<(), String> {
     let Options { rounds, turn, further, .. } = options;
-    // A round has a turn for each target (2). Each combination of kind of call (7) and number of concurrent
-    // calls (2) has its own rounds. The time is doubled, because written data is verified.
+    // A round has one turn for each of the 2 targets. The rounds are repeated for each of 7 kinds of calls,
+    // with each of 2 numbers of concurrent calls. The time is doubled, because written data is verified.
     let turns = Duration::from_millis(u64::from(*turn)) * 2 * 7 * 2 * 2;
     for (title, targets) in COMPARISONS {
         let (further, targets) = (further.join(" "), targets.join(" "));
@@ -182,7 +182,8 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
             for (name, target) in
                 [("Linux only", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
             {
-                // nfs3bench needs two targets, so the same target is passed twice, for two consecutive turns.
+                // nfs3bench needs two targets, so the same target is passed twice and gets two consecutive
+                // turns.
                 let script =
                     format!("--turn {turn} --in-flight {in_flight} --calls {calls} {target} {target}");
                 let printed = run_script(machine, &profile::script(&script), SLACK)?;

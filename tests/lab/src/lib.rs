@@ -2,8 +2,8 @@
 //! privileges.
 //!
 //! The guest runs a Debian kernel under QEMU, with software iWARP built from the source of that kernel, and
-//! programs from Debian. When the kernel is downloaded, its version is the newest of the series in Debian's
-//! package archive.
+//! programs from Debian. When the lab downloads a kernel, it selects the newest version of the requested
+//! series (such as 6.1) in Debian's package archive.
 //!
 //! The built parts of the guest are cached in the directory that `RPCRDMA_LAB_CACHE` names, or else in
 //! `rpcrdma-lab` in the user's cache directory.
@@ -251,7 +251,7 @@ impl Lab {
         Ok(folder)
     }
 
-    /// Removes the directories of guests that were booted by processes that have exited.
+    /// Removes the directory of each guest if the process that booted the guest has exited.
     fn remove_stale_runs(&self) {
         for entry in fs::read_dir(self.cache.join("run")).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -328,8 +328,8 @@ impl Lab {
         )
     }
 
-    /// Checks that the external inputs of the requested pending builds are available, so that a later build
-    /// failure indicates a defect in the lab.
+    /// Checks that the external inputs are available for each requested part that is not built yet. A later
+    /// build failure then indicates a defect in the lab.
     fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { rpcrdma_verbs_packages::missing() } else { Vec::new() };
         if !missing.is_empty() {
@@ -395,7 +395,7 @@ fn share(folder: &Path, machine: &Machine, name: &str) -> Result<(), String> {
     tools::output(Command::new("cp").arg("-rl").arg(folder).arg(&target)).map(drop)
 }
 
-/// Builds a directory unless a build with this recipe is complete. Repeats a failed build from scratch.
+/// Builds the content of `folder` from scratch, unless `folder` has a complete build with this recipe.
 fn build_once(
     folder: &Path,
     recipe: &str,
@@ -434,7 +434,8 @@ fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     write().map_err(at(initrd))
 }
 
-/// Process ids are reused, so the process name is checked.
+/// Returns true if this process is QEMU and has not exited. Process ids are reused, so the process name is
+/// checked.
 fn is_qemu(process: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

@@ -65,7 +65,7 @@ pub struct Machine {
     pub(super) process: u32,
     /// The directory that the guest mounts read-only as /host.
     share: PathBuf,
-    /// The process, if the guest ends together with this value.
+    /// The child process (QEMU, or the shell around QEMU), or `None` if the guest outlives this value.
     child: Option<Child>,
 }
 
@@ -225,7 +225,8 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
         "none",
     ]);
     qemu.arg("-kernel").arg(&parts.kernel).arg("-initrd").arg(&parts.initrd);
-    // On a busy machine the emulated timer can be late, and the kernel's timer check would then panic.
+    // On a busy machine, the emulated timer can be late. The kernel's timer check would then panic, so the
+    // check is disabled.
     let timer = "no_timer_check";
     let rest = "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=1";
     qemu.args(["-append", &format!("{rest} {timer}")]);
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn the_shell_exits_with_qemu_and_terminates_it() {
         let mut finished = attached(Command::new("true").arg("-")).spawn().expect("sh");
-        // The input is still open.
+        // The shell exits although its input is still open.
         assert!(exits(&mut finished));
         let mut running = attached(Command::new("sleep").arg("1000")).spawn().expect("sh");
         drop(running.stdin.take());

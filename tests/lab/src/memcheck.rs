@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::archive::Archive;
 use crate::tools::{at, remove};
 
-/// The packages that are unpacked together with the libraries that they need.
+/// The packages to unpack. [`Archive::unpack_all`] adds the libraries that they need.
 pub(super) const PACKAGES: &[&str] =
     &["ibverbs-providers", "libc6", "libc6-dbg", "libgcc-s1", "libibverbs1", "librdmacm1", "valgrind"];
 

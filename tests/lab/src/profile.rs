@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::archive::Archive;
 use crate::tools::remove;
 
-/// The package that is unpacked together with the libraries that it needs.
+/// The package to unpack. [`Archive::unpack_all`] adds the libraries that it needs.
 pub(super) const PACKAGES: &[&str] = &["linux-perf"];
 /// The number of samples per second on each processor.
 const FREQUENCY: u32 = 499;
@@ -128,8 +128,8 @@ impl Sample<'_> {
     }
 }
 
-/// Parses the output of perf. The first line of a sample has the name and number of the thread. Each further
-/// line has a function: its address, its name, and its file in parentheses.
+/// Parses the output of perf. The first line of a sample has the thread's name and ID. Each further line has
+/// a function: its address, its name, and its file in parentheses.
 fn samples(printed: &str) -> impl Iterator<Item = Sample<'_>> {
     printed.split("\n\n").filter_map(|sample| {
         let mut lines = sample.lines().filter(|line| !line.is_empty());
@@ -184,7 +184,8 @@ impl Profile {
         Ok(Profile { parts: parts.map(microseconds), user })
     }
 
-    /// Lists the user-space functions with the most time per call, in microseconds.
+    /// Lists the user-space functions that use the most time, at most `max`, each with its time per call in
+    /// microseconds. Returns `None` if the list is empty.
     pub(super) fn functions(&self, title: &str, max: usize) -> Option<String> {
         let line = |(name, time): &(String, f64)| format!("\n{time:>10.1}  {name}");
         let lines: String = self.user.iter().take(max).map(line).collect();

@@ -95,7 +95,7 @@ pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> String {
     move |error| format!("{path}: {error}")
 }
 
-/// Removes a directory. Succeeds if the directory does not exist.
+/// Removes a directory. Does nothing if the directory does not exist.
 pub(super) fn remove(folder: &Path) -> Result<(), String> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(folder)(error)),

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::archive::Archive;
 use crate::tools::{at, output, remove};
 
-/// The packages that are unpacked together with the libraries that they need.
+/// The packages to unpack. [`Archive::unpack_all`] adds the libraries that they need.
 pub(super) const PACKAGES: &[&str] = &[
     "bash",
     "busybox-static",

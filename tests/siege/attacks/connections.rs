@@ -64,8 +64,8 @@ pub(super) async fn idle_over_rdma(target: Target) -> Infallible {
 
 pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
-        // A burst would overflow the listener's queue. These peers send no data, so no retransmission would
-        // complete a TCP handshake that the server dropped.
+        // Connect at intervals of 1 ms, because a burst would overflow the listener's queue. These peers send
+        // no data, so no retransmission would complete a TCP handshake that the server dropped.
         sleep(Duration::from_millis(u64::try_from(number)?)).await;
         let mut socket = connect(host(number % HOSTS), target.tcp).await?;
         Ok(closed(&mut socket).await?)
@@ -77,7 +77,7 @@ pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
 /// does not read the reply.
 pub(super) async fn busy(target: Target) -> Infallible {
     let attempt = |target: Target, number: usize| async move {
-        // A burst would overflow the listener's queue.
+        // Connect at intervals of 1 ms, because a burst would overflow the listener's queue.
         sleep(Duration::from_millis(u64::try_from(number)?)).await;
         let (host, is_rdma) = (host(number % HOSTS), (number / HOSTS).is_multiple_of(2));
         let args = Read3Args { file: target.large, offset: 0, count: REPLY };

@@ -57,7 +57,8 @@ pub(super) async fn unread_over_rdma(target: Target, hosts: usize) -> Infallible
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends READs and does not read the replies, which are too small for the server to count individually.
+/// Sends READs and does not read the replies. The server counts such small replies toward its memory budget
+/// per connection, not per call.
 pub(super) async fn small_unread_over_rdma(target: Target, hosts: usize, connections: usize) -> Infallible {
     let attempt = move |target: Target, number: usize| async move {
         let socket = connect_without_buffers(host(number % hosts), target.rdma).await?;

@@ -28,7 +28,8 @@ fn random_bytes(rng: &mut Rng, len: u64) -> Vec<u8> {
     (0..rng.below(len)).map(|_| rng.next_u64().to_be_bytes()[7]).collect()
 }
 
-/// Sends random bytes over RDMA or TCP. Over RDMA, some attempts perform the handshake first.
+/// Sends random bytes to the server's RDMA or TCP port. On the RDMA port, some attempts perform the MPA
+/// handshake first.
 pub(super) async fn garbage(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut rng = rng(&target, number);

@@ -186,19 +186,19 @@ impl Fabric {
         self.lock().steps()
     }
 
-    /// Returns the number of one peer's regions whose memory the provider has not returned.
+    /// Returns the number of regions of `side` whose memory the provider has not returned.
     #[must_use]
     pub fn registered(&self, side: Side) -> usize {
         self.lock().registered(side)
     }
 
-    /// Returns the handles of one peer that the other peer can access.
+    /// Returns the handles of `side` that its peer can access.
     #[must_use]
     pub fn exposed(&self, side: Side) -> Vec<u32> {
         self.lock().exposed(side)
     }
 
-    /// Returns the number of one peer's posted Receives that no message has used.
+    /// Returns the number of Receives that `side` has posted and that no message has used.
     #[must_use]
     pub fn receives(&self, side: Side) -> u32 {
         self.lock().receives(side)

@@ -27,7 +27,7 @@ fn main() -> io::Result<ExitCode> {
         sums,
         began.elapsed().as_secs_f64()
     )?;
-    // Check the counts only for at least 300 seeds. With fewer seeds, rare events may be missing.
+    // Check the counts only if there are at least 300 seeds. With fewer seeds, rare events may be missing.
     if seeds.end - seeds.start >= 300 {
         sums.check();
     }

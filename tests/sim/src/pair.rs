@@ -97,7 +97,7 @@ pub struct Pair {
     right_receives: Receives,
     /// The right peer's Receives for backward replies.
     right_backward: Receives,
-    /// The credits for backward calls that the left peer grants while it is connected.
+    /// The credits that the left peer grants for backward calls, or 0 once its connection has ended.
     backward: u64,
 }
 

@@ -232,7 +232,7 @@ struct Run {
     /// The time to add to the connection's clock, or the current time if there is no connection.
     began: Duration,
     waiting: BTreeMap<CallId, Waiting>,
-    /// XIDs of completed and cancelled calls, each with the number of connections made until then.
+    /// XIDs of completed and cancelled calls, each with the number of connections made before the call ended.
     finished_at: BTreeMap<u32, u64>,
     held: Vec<Held>,
     /// True if the server may restart with an empty cache after the end of a connection.
@@ -309,8 +309,8 @@ impl Run {
         }
     }
 
-    /// After the connection has ended for the client, the server still runs the outstanding calls and learns
-    /// of the end later.
+    /// If the connection has ended for the client, runs the server until no event is left. The server still
+    /// runs outstanding calls, and learns of the end later.
     fn drain_server_side(&mut self) {
         if !self.session.requester().is_some_and(Pair::client_is_closed) {
             return;

@@ -119,7 +119,7 @@ async fn a_call_too_long_to_be_sent_inline_fails_alone() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
     let client = serving.listener::<Rdma>(&Subscriber::default()).await;
     let notices = Notices(serving.board.last());
-    // The transport header, the RPC header, the number and the length precede the text.
+    // The transport header, the RPC header, the notice's number and the text's length precede the text.
     let room = 4096 - 28 - 40 - 12;
     let long = notices.notify(&notice(1, room + 1)).await;
     assert!(matches!(long, Err(CallError::Transport(TransportError::Unsendable(_)))), "{long:?}");

@@ -1,4 +1,4 @@
-//! Memory that a caller supplies for its result.
+//! Memory that a caller supplies for the result of a call.
 
 use std::sync::{Arc, Mutex};
 

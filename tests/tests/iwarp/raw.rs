@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 pub(crate) const WAIT: Duration = Duration::from_secs(20);
 pub(crate) const SIZE: u32 = 64;
-/// The ORD that a raw peer announces.
+/// The ORD that the peer in [`establish`] announces.
 pub(crate) const READS: u16 = 2;
 pub(crate) const SEND: Opcode = Opcode::Send { invalidate: false, solicited: false };
 pub(crate) const SEND_INVALIDATE: Opcode = Opcode::Send { invalidate: true, solicited: false };

@@ -1,4 +1,4 @@
-//! The lifetime of a context: lost connections, small windows, expiry.
+//! Contexts after lost connections, with small windows, and after expiry.
 
 use super::*;
 

@@ -131,8 +131,9 @@ async fn a_call_retransmitted_on_another_connection_is_replayed() {
     }
 }
 
-/// Returns a call with another verifier and the same checksum. The cache therefore cannot distinguish this
-/// call from `message`. Anyone can compute the checksum, because it has no secret key.
+/// Returns a call with another verifier, for which the duplicate-request cache computes the same checksum.
+/// The cache therefore cannot distinguish this call from `message`. Anyone can compute this checksum, because
+/// it has no secret key.
 fn forged(message: &[u8]) -> Vec<u8> {
     let (_, verifier, _) = offsets(message);
     let len = u32::from_be_bytes(message[verifier - 4..verifier].try_into().unwrap()) as usize;

@@ -127,7 +127,8 @@ impl Scenario {
     }
 }
 
-/// The traffic of the calls of a run, in the order of the steps. Excludes steps that stop the server.
+/// The traffic of each call in a run, in the order of the steps. Excludes the calls of steps that stop the
+/// server.
 pub(crate) type Seen = Vec<Traffic>;
 
 async fn run<P: Provider>(scenario: &Scenario) -> Seen {

@@ -70,7 +70,7 @@ fn bad_starts() -> Vec<(&'static str, Bytes, Gets)> {
         ("H17 RDMA_ERROR", long(4, &[2, 0, 0]), Nothing),
         ("R165 ERR_VERS", header(1, 4, &[1, 1, 1]), Nothing),
         ("R165 ERR_CHUNK", header(1, 4, &[2]), Nothing),
-        ("R165 RDMA_ERROR of an unknown kind", header(1, 4, &[7, 0, 0]), Nothing),
+        ("R165 RDMA_ERROR with an unknown error code", header(1, 4, &[7, 0, 0]), Nothing),
         ("H18 RDMA_DONE", long(3, &[0, 0, 0]), Nothing),
     ]
 }
@@ -90,7 +90,7 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
         ("H21 position 1", msg(reads(vec![read(1, 4)]), &rpc(40)), ErrChunk),
         ("H21 position 2", msg(reads(vec![read(2, 4)]), &rpc(40)), ErrChunk),
         ("H21 position 47", msg(reads(vec![read(47, 4)]), &rpc(40)), ErrChunk),
-        ("H22 position past the stream", msg(reads(vec![read(52, 4)]), &rpc(40)), ErrChunk),
+        ("H22 position past the end of the stream", msg(reads(vec![read(52, 4)]), &rpc(40)), ErrChunk),
         ("H22 position 0xfffffffc", msg(reads(vec![read(0xffff_fffc, 4)]), &rpc(40)), ErrChunk),
         ("H23 overlap", msg(reads(vec![read(40, 9), read(48, 4)]), &rpc(40)), ErrChunk),
         ("H24 another XID", msg(ChunkLists::default(), &words(&[XID + 1, 0, 2, 0, 0, 0])), ErrChunk),
@@ -124,8 +124,9 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// Returns damaged copies of a header with an entry in each list, each with the expected response. Each copy
-/// is truncated at a different word, or has a wrong discriminant in one list.
+/// Returns damaged copies of a header, and the expected response to each copy. The header has a Read chunk, a
+/// Write chunk and a Reply chunk. Each copy is truncated at a different word, or has a wrong discriminant in
+/// one list.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };

@@ -139,10 +139,10 @@ fn read_chunks() -> Vec<Case> {
             .cut(1, 4..=4)
             .cut(0, 3..=3)
             .order(&[0, 2, 1, 3]),
-        Case::new("a chunk shorter than its count", [5, 0, 0], VOID)
+        Case::new("a chunk shorter than its item", [5, 0, 0], VOID)
             .first(|data| data.truncate(4))
             .gets(Gets::GarbageArguments),
-        Case::new("a chunk longer than its count with padding", [5, 0, 0], VOID)
+        Case::new("a chunk longer than its padded item", [5, 0, 0], VOID)
             .first(|data| data.resize(9, 0))
             .gets(Gets::GarbageArguments),
         Case {
@@ -215,7 +215,7 @@ fn write_chunks() -> Vec<Case> {
         Case::inline("the second chunk too short", NONE, [0, 5, 9])
             .writes(&[&[5], &[8]], &[])
             .gets(Gets::ErrChunk),
-        Case::new("both kinds of chunks", [5, 3, 6], [3, 7, 9]).writes(&[&[7], &[9]], &[&[7], &[9]]),
+        Case::new("Read chunks and Write chunks", [5, 3, 6], [3, 7, 9]).writes(&[&[7], &[9]], &[&[7], &[9]]),
         Case {
             modify: |lists| lists.writes[0].0[0].handle ^= 0x5555_0000,
             ..Case::inline("an unknown sink", NONE, [0, 5, 0])
@@ -257,7 +257,7 @@ fn limits() -> Vec<Case> {
         Case::inline("one segment too many", NONE, [0, 5, 0])
             .writes(&[&[1; SEGMENTS + 1]], &[])
             .gets(Gets::ErrChunk),
-        Case::inline("one segment too many in another list", NONE, [0, 5, 0])
+        Case::inline("one segment too many in the Reply chunk", NONE, [0, 5, 0])
             .writes(&[&[1; SEGMENTS]], &[])
             .reply(&[976], &[])
             .gets(Gets::ErrChunk),

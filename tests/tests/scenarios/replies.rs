@@ -157,8 +157,8 @@ fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::Decode)).to_vec()
 }
 
-/// Returns backward calls with chunks, which a client without services rejects. This client drops other
-/// backward calls (see [`dropped`]).
+/// Returns backward calls that have chunks. A client without services rejects these calls, and drops backward
+/// calls without chunks (see [`dropped`]).
 fn backward_calls() -> Vec<(&'static str, MakeReply, Expected)> {
     const READ: ReadSegment = ReadSegment { position: 40, segment: MEMORY };
     const MEMORY: Segment = Segment { handle: 1, length: 4, offset: 0 };

@@ -43,7 +43,8 @@ async fn check_private_data(at: SocketAddr, options: VerbsOptions, windows: bool
 #[tokio::test]
 async fn an_invalidated_window_is_closed_to_the_peer() {
     let Some(at) = device() else { return };
-    // Round 297 invalidates the last window locally, round 299 remotely.
+    // If the last round is 297, its handle is invalidated locally. If the last round is 299, its handle is
+    // invalidated remotely.
     for last in [297, 299] {
         let Some((local, peer)) = windowed(at).await else { return };
         check_invalidated_windows(local, peer, last).await;
@@ -61,7 +62,7 @@ async fn check_invalidated_windows(mut local: VerbsConnection, mut peer: VerbsCo
         advertise(&mut local, &mut peer).await;
         let data = Bytes::from(vec![round.to_be_bytes()[1]; 5000]);
         peer.submit(Action::Write { token: Token(1), sink, data: data.clone() });
-        // Most handles are invalidated remotely, the others locally.
+        // Two of three handles are invalidated remotely, and the others locally.
         let invalidate = (round % 3 != 0).then_some(sink.handle);
         peer.submit(Action::Send { token: Token(2), message: vec![Bytes::from_static(b"x")], invalidate });
         local.submit(Action::PostReceives { count: 1 });

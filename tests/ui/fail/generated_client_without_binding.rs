@@ -37,7 +37,7 @@ mod files_v1 {
     }
 }
 
-// Without a binding of its program, a client can be named and constructed, but each call is an error.
+// Without a binding for its program, a client can be constructed, but no call over RPC-over-RDMA compiles.
 async fn call(client: files_v1::Client<Client>) {
     let _ = client.get(&3).await;
 }

@@ -140,7 +140,7 @@ enum Chain {
     End(Opaque<40>),
 }
 
-/// Like `Chain`, with two chains in each link.
+/// Like `Chain`, but a value can contain two further values, so the number of items is unbounded.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(union = "bool")]
 enum Fork {
@@ -248,7 +248,7 @@ fn main() {
     assert_eq!(items::<Box<Beside>>(), (Size::Bounded(80), Size::Bounded(1)));
     assert_eq!(items::<Vec<five::B>>(), many);
     assert_eq!((items::<twenty::A>(), items::<twenty::B>(), items::<twenty::T>()), (many, many, many));
-    // Any number of boxes leaves the bounds unchanged.
+    // Boxes, however deeply nested, change neither the maximum size nor the number of items.
     assert_eq!(items::<Boxes<Box<Content>>>(), (Size::Bounded(500), Size::Bounded(1)));
     assert_eq!(items::<Boxes<Boxes<Boxes<Content>>>>(), (Size::Bounded(500), Size::Bounded(1)));
     assert_eq!(items::<Chain>(), (Size::Bounded(40), Size::Bounded(1)));

@@ -43,9 +43,9 @@ pub struct Call {
     pub xid: u32,
     /// Program, version and procedure, if the RPC header could be decoded.
     pub procedure: Option<CalledProcedure>,
-    /// The abbreviated arguments or a decoding error. `None` if the call has no arguments or an unreadable
-    /// RPC header. Also `None` if the procedure is unknown, the credential is neither AUTH_NONE nor AUTH_SYS,
-    /// or the stored data would exceed a limit.
+    /// The abbreviated arguments or a decoding error. `None` if the call has no arguments, or if its RPC
+    /// header is unreadable. Also `None` if the procedure is unknown, the credential is neither AUTH_NONE nor
+    /// AUTH_SYS, or the stored data would exceed a limit.
     pub arguments: Option<String>,
     /// The length of the Send, in bytes.
     pub len: usize,
@@ -135,7 +135,7 @@ pub enum Status {
     Unknown,
     /// RPC accepted the call, and the results report no error.
     Success,
-    /// The results begin with this error of the program.
+    /// The results begin with this error, which the RPC program defines.
     Failed(String),
     /// RPC rejected the call for this reason.
     Rejected(String),
@@ -168,9 +168,9 @@ pub struct Operation {
 
 impl Call {
     /// Returns the chunk that contains an address, and the offset of the address in the chunk, if any.
-    /// Considers only Read chunks if `for_read` is true, and only Write chunks and the Reply chunk otherwise.
-    /// Of their segments, considers only the last that starts at or before the address. The address just past
-    /// the end of a segment also counts as inside.
+    /// If `for_read` is true, considers only Read chunks. Otherwise, considers only Write chunks and the
+    /// Reply chunk. Of their segments with this handle, considers only the last that starts at or before the
+    /// address. The address just past the end of a segment also counts as inside.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));
@@ -199,7 +199,8 @@ impl Call {
         self.arguments.as_ref().map_or(0, String::len)
     }
 
-    /// Returns the results in the Send (`inline`) or in the Reply chunk as text, if available.
+    /// Returns the results as text, if available. Decodes `inline`, the message in the Send, or else the
+    /// message in the Reply chunk.
     pub(super) fn results(&self, used: &ChunkLists, inline: Option<Bytes>) -> Option<String> {
         let codec = self.codec?;
         codec.results(self.xid, &self.parts.reply(&self.lists, used, inline)?)

@@ -44,7 +44,7 @@ pub struct Note {
 #[derive(Clone, Copy, Debug)]
 struct OutstandingRead {
     request: ReadRequest,
-    /// The call and its operation, if known.
+    /// The indices of the call and of its operation, if known.
     operation: Option<(usize, usize)>,
 }
 
@@ -100,8 +100,8 @@ pub struct Conversation {
 const MAX_NOTES: usize = 10_000;
 /// The maximum number of outstanding Reads of a peer. Further requests replace the oldest.
 const MAX_READS: usize = 1024;
-/// The limit for the stored parts of a connection's calls without a reply, in bytes. The data of one RDMA
-/// operation may exceed the limit. Further data is not stored.
+/// The limit for the stored parts of a connection's calls without a reply, in bytes. The data of one
+/// RDMA operation may take the total above the limit. Further data is not stored.
 const KEPT_MAX: usize = 4 << 20;
 /// The length of a connection's arguments and results as text, in bytes, above which the arguments and
 /// results of later calls are not shown.

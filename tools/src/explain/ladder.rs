@@ -146,7 +146,8 @@ pub fn rows<'a>(
     rows.map(move |row| Row { time: row.time.map(|time| time.saturating_sub(start)), ..row })
 }
 
-/// Replaces all but the first of at least [`FOLDED`] consecutive similar calls with one row.
+/// In each run of at least [`FOLDED`] consecutive similar calls, replaces all calls after the first with one
+/// row.
 fn fold(parts: Vec<Part<'_>>) -> Vec<Part<'_>> {
     let mut folded = Vec::new();
     let repeats = |a: &Part<'_>, b: &Part<'_>| match (a, b) {

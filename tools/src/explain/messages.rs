@@ -355,13 +355,13 @@ impl Untagged {
     }
 }
 
-/// Returns true if the bytes are, or may become, an MPA frame.
+/// Returns true if the bytes are, or may become, the start of an MPA frame.
 fn begins_frame(octets: &[u8]) -> bool {
     FrameKind::Request.may_begin_with(octets) || FrameKind::Reply.may_begin_with(octets)
 }
 
-/// Returns true if a TCP segment may start with an FPDU. The check is strict: if earlier bytes are
-/// missing, a segment may also start in the middle of an FPDU.
+/// Returns true if the bytes of a TCP segment look like the start of an FPDU. The check is strict: if earlier
+/// bytes are missing, the segment may start in the middle of an FPDU.
 fn may_be_fpdu(octets: &[u8]) -> bool {
     const RESERVED_DDP: u8 = 0x3c;
     const RESERVED_RDMAP: u8 = 0x30;

@@ -64,7 +64,8 @@ impl Codec {
         CODECS.iter().find(|codec| codec.called == called)
     }
 
-    /// Formats the arguments of a call. Returns `None` if the call has no arguments or an invalid RPC header.
+    /// Formats the arguments of a call. Returns `None` if the call has no arguments, or if its RPC header is
+    /// invalid.
     pub(super) fn arguments(&self, message: &Received) -> Option<String> {
         let mut reader = Reader::new(message);
         CallHeader::decode(&mut reader).ok()?;

@@ -8,7 +8,7 @@ use rpcrdma_tools::explain::{Selection, html, read};
 
 use super::{captured, framing};
 
-/// The names of the browser's executable in Debian's packages.
+/// The names of Chromium's executables in Debian's packages.
 const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 
 /// A script that adds an element with a report about the page.

@@ -243,7 +243,7 @@ fn stored_values_are_limited() {
 #[test]
 fn the_text_of_values_is_limited() {
     const TEXT: usize = 16 << 20;
-    // In the name of this LOOKUP, each byte is shown as four characters.
+    // Each byte of the name in this LOOKUP is shown as four characters.
     let lookup = |xid: u32| {
         let words = [xid, 1, 1, 0, 0, 0, 0, xid, 0, 2, 100_003, 3, 3, 0, 0, 0, 0, 0, 252];
         words.into_iter().flat_map(u32::to_be_bytes).chain([0xff; 252]).collect::<Vec<u8>>()

@@ -152,7 +152,8 @@ async fn a_missing_packet_is_reported_and_the_rest_is_shown() {
             noticed += 1;
         }
         let calls = connection.conversation.calls.len();
-        // The missing packet may contain the end of one call and the start of the next.
+        // The missing packet may contain the end of one call and the start of the next, so two calls may be
+        // missing.
         assert!(calls + 2 >= reports.len(), "packet {missing}: {calls} of {} calls", reports.len());
         let operations = connection.conversation.calls.iter().flat_map(|call| &call.operations);
         let mixed: Vec<_> = operations.filter(|operation| operation.received > operation.len).collect();

@@ -1,4 +1,4 @@
-//! `rpcrdma explain` shows the actual traffic of a capture.
+//! Checks that `rpcrdma explain` shows the traffic in a capture correctly.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
@@ -147,7 +147,8 @@ fn text(trace: &Trace, selection: Selection) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Replaces the parts of the text that vary between runs, such as times, handles, XIDs and ports.
+/// Returns the text of a trace without the parts that vary between runs, such as times, handles, XIDs and
+/// ports.
 fn redacted(trace: &Trace) -> String {
     let mut text = text(trace, Selection::default());
     for connection in &trace.connections {

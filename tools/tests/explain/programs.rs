@@ -63,7 +63,7 @@ async fn drawings_are_complete_and_self_contained() {
     let text = utf8(&explain(&[capture]).stdout);
     let (_, begun) = text.lines().next().unwrap().split_once(", at ").unwrap();
     assert!(drawing.contains(begun), "{begun}: {drawing}");
-    // The tip of an arrow is at the server's lane for calls and at the client's lane for replies.
+    // The arrow of a call points to the server's lane, and the arrow of a reply to the client's lane.
     for tip in [r#"<path class="call" d="M1130 "#, r#"<path class="reply" d="M190 "#] {
         assert!(drawing.contains(tip), "{tip}");
     }

@@ -8,7 +8,8 @@ use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
 use rpcrdma_tools::explain::{CapturedConnection, Peer, Trace, read};
 use serde_json::Value;
 
-/// An RPC-over-RDMA message: its XID, the lengths of its three lists, and all their segments.
+/// An RPC-over-RDMA message: its XID, the numbers of its Read segments, Write chunks and Reply chunks, and
+/// the segments of all its chunks.
 type Shown = (u64, [u64; 3], Vec<(u64, u64, u64)>);
 
 /// Returns true if tests with Wireshark are enabled and tshark is installed.

@@ -220,7 +220,7 @@ fn undefined(n: usize) -> String {
     text
 }
 
-/// Returns a published document in which each undefined name differs in one letter from a defined name.
+/// Returns a published document in which each undefined name differs from a defined name by one letter.
 fn misspelled(n: usize) -> String {
     let mut text = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
     for at in 0..n {

@@ -40,9 +40,9 @@ struct Item<'b> {
 
 /// Whether RDMA may place a field, and its maximum size.
 enum ItemSize {
-    /// May have `WORTH` bytes or more.
+    /// A string or variable-length opaque data, if a value may have `WORTH` bytes or more.
     Large,
-    /// At most this many bytes, or exactly this many if `fixed`.
+    /// A string or opaque data of at most `bytes` bytes, or of exactly `bytes` bytes if `fixed`.
     Small { bytes: u32, fixed: bool },
     /// Any other type, including opaque data with a fixed length of `WORTH` bytes or more.
     None,
@@ -179,8 +179,8 @@ fn sum(hir: &Hir, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut 
     Some(sum)
 }
 
-/// Finds the field of the arguments that a path names. The field must be an unsigned integer. Returns the
-/// path, and true if the field is an `unsigned hyper`.
+/// Finds the field at `path` in the procedure's arguments. The field must be an `unsigned int` or an
+/// `unsigned hyper`. Returns the path, and true if the field is an `unsigned hyper`.
 fn field_path(
     hir: &Hir,
     procedure: &Procedure,

@@ -13,8 +13,8 @@ const NAMED: usize = 8;
 pub(super) fn infinite_types(facts: &Facts<'_>, found: &mut Found) {
     let finite = finite(facts);
     let is_infinite = |id: TypeId| finite.get(id.0) == Some(&false);
-    // A cycle of infinite types is also a cycle in the graph of all uses. This test is cheap, and most
-    // documents have no such cycle.
+    // A cycle of infinite types is also a cycle in the graph of all uses. Most documents have no such cycle,
+    // so a cheap search of this graph usually suffices.
     if !facts.hir.typed().any(|(id, _)| is_infinite(id) && facts.graph.is_cycle(id, id)) {
         return;
     }
@@ -55,8 +55,8 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
 }
 
 /// If `of_aliases` is true, reports each cycle of typedefs once. Otherwise, reports each other cycle once.
-/// The finding is reported in the first-defined type of the cycle. Its position is the name of a typedef, or
-/// the field that refers to the next type.
+/// The position of each finding is in the first-defined type of the cycle: the typedef's name, or the field
+/// that refers to the next type.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut reported = HashSet::default();
     for (id, ty) in hir.typed() {

@@ -117,8 +117,8 @@ pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
     found.push(long.at(binding.version.span));
 }
 
-/// X326: a bound that is the same for every call, but smaller than the bound of the type. Sums over
-/// arguments are exempt, since they may state limits that the XDR cannot.
+/// X326: a bound that is the same for every call, but smaller than the bound of the type. Sums with fields of
+/// the arguments are exempt, since they may state limits that the XDR cannot express.
 pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
     for (Procedure { name, result, .. }, Reply { item, unreduced, .. }) in messages.bounded() {
         let layout = messages.layouts.ty(result);

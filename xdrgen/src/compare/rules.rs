@@ -38,7 +38,7 @@ pub struct Addition {
     /// The name of the definition that is extended, or of the added type or program. Empty for a constant or
     /// a flag outside enums.
     pub name: String,
-    /// The addition in XDR. For a program, only its number; empty for a type.
+    /// The text of the addition in XDR. For a program, only its number; for a type, empty.
     pub text: String,
     /// The position.
     pub span: Span,
@@ -141,9 +141,11 @@ struct Judge<'m> {
     unread: Unread,
     /// True if the base and the new version are documents of one run.
     together: bool,
-    /// The numbers of the base: constants (key `None`), and members of enums that no message contains.
+    /// The named numbers of the base: constants (key `None`), and members of enums that no message contains
+    /// (key: the enum).
     taken: HashMap<Option<TypeId>, Numbers<'m>>,
-    /// The named numbers of the new protocol, with the same keys as `taken`: types of the base.
+    /// The named numbers of the new protocol. The keys are those of `taken`, so an enum's key is its type in
+    /// the base.
     kept: HashMap<Option<TypeId>, Numbers<'m>>,
     judged: Judged,
 }
@@ -440,8 +442,8 @@ fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
 }
 
-/// Returns a name for the word that contains a flag: the enum's name, or a constant's name up to and
-/// including `FLAG` or `FLAGS`. Returns `None` for other constants.
+/// Returns a name for the word (bit mask) that contains a flag: the enum's name, or a constant's name up to
+/// and including `FLAG` or `FLAGS`. Returns `None` for other constants.
 fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
     if !owner.is_empty() {
         return Some(owner);

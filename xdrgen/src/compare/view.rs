@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use<'m> {
     Type(&'m Type),
-    /// A type by itself, as a message.
+    /// A definition compared by itself, such as a message.
     Id(TypeId),
 }
 
@@ -56,7 +56,7 @@ impl<'m> View<'m> {
             let id = match of {
                 Use::Id(id) => id,
                 Use::Type(Type::Named(id)) => *id,
-                // An array of one element is encoded like the element.
+                // A fixed-length array of one element is encoded like the element.
                 Use::Type(Type::FixedArray(ty, len)) if len.value == 1 => {
                     of = Use::Type(ty);
                     continue;
@@ -87,7 +87,7 @@ impl<'m> View<'m> {
             Type::Opaque(max) => View::Opaque(limit(max)),
             Type::String(max) => View::String(limit(max)),
             Type::FixedArray(of, len) => View::FixedArray(Use::Type(of), len.value),
-            // An array of at most one element is encoded like optional data (RFC 4506 section 4.19).
+            // A counted array of at most one element is encoded like optional data (RFC 4506 section 4.19).
             Type::Array(of, Some(Bound { value: 1, .. })) => View::Optional(Use::Type(of)),
             Type::Array(of, max) => View::Array(Use::Type(of), limit(max)),
             Type::Optional(of) => View::Optional(Use::Type(of)),

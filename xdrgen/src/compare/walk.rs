@@ -37,7 +37,7 @@ pub(super) struct Walk<'m> {
     /// name are paired once, so only unusual documents reach the limit.
     left: usize,
     left_to_try: usize,
-    /// Whether two types have the same layout, if compared.
+    /// The results of `same`, by pair of types.
     known: HashMap<(TypeId, TypeId), bool>,
     stop: Stop,
     /// True if `stop` ended the walk early.
@@ -324,7 +324,8 @@ impl<'m> Walk<'m> {
             _ if known.is_some() && known == kept => {}
             _ => {
                 self.emit_sent(path.part(&union.discriminant_name), Kind::Form(one, other));
-                // If the discriminants differ, arms with the same value are different arms.
+                // If the types of the discriminants differ, arms with the same value do not correspond to
+                // each other.
                 self.in_messages = false;
             }
         }

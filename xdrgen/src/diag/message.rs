@@ -14,7 +14,7 @@ kinds! {
     /// a bound with an invalid field
     X309 Error NoArgument { procedure: String, name: Unknown } =>
         unknown(&format!("field in the arguments of `{procedure}`"), name);
-    /// A field that is not a size.
+    /// A field in a bound that is neither an unsigned int nor an unsigned hyper.
     X309 Error NoSize { field: String } => text(format!("`{field}` is not an unsigned int or unsigned hyper"))
         .label("a field in a bound must have one of these types");
     /// a bound for a missing item

@@ -23,7 +23,7 @@ kinds! {
     /// A number as the label.
     X213 Error NoValueOf { number: i128, of: String, place: Span, values: Excerpt<(String, i32)> } =>
         no_value(text(format!("{number} is not a value of `{of}`")), *place, values);
-    /// A label that is corrected as an erratum.
+    /// A misspelled label, treated as an erratum and interpreted as `near`.
     X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
         text(format!("`{of}` has no member `{name}`")).label(format!("interpreted as `{near}`"));
     /// a value has no arm

@@ -162,8 +162,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the type in the runtime's `serde_as` that serializes a type; `None` if the type's own serde
-    /// traits suffice.
+    /// Returns the shape from the runtime's `serde_as` that serializes values of a type; `None` if the type's
+    /// own serde traits suffice.
     fn shape(&self, ty: &Type, max: Option<&Bound>) -> Option<String> {
         let shapes = format!("{}::xdr::serde_as", self.runtime);
         let inner = |of: &Type| self.shape(of, None).unwrap_or_else(|| format!("{shapes}::Same"));

@@ -53,8 +53,8 @@ pub(crate) struct Files<'e> {
 }
 
 impl Files<'_> {
-    /// Returns one file of items, for inclusion or as a module. If there are several documents or any
-    /// namespaces, each document or namespace with definitions is a module in this file.
+    /// Returns a file with all items, for `include!` or for use as a module. If there are several documents
+    /// or any namespaces, each document or namespace with definitions is a module in this file.
     pub(crate) fn module(&self) -> String {
         let mut code = self.file(&self.head.documents);
         if self.emitter.documents.is_empty() {
@@ -170,7 +170,8 @@ pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
 }
 
 impl Emitter<'_> {
-    /// Writes the items of a document or namespace, or all items, after the `use` lines that the items need.
+    /// Writes the items of a document or namespace (all items if `document` is `None`), after the `use` lines
+    /// that the items need.
     fn body(&self, document: Option<&Document>, code: &mut Code) {
         code.apart();
         let begin = code.len();

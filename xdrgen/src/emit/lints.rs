@@ -33,8 +33,8 @@ impl Emitter<'_> {
         allow(&[(self.names == Names::Verbatim && !is(ident, upper), "non_upper_case_globals")], code);
     }
 
-    /// If names are verbatim, allows naming lints in the module of a version: its types and methods have the
-    /// names of procedures.
+    /// If names are verbatim, writes an `allow` attribute with naming lints for the module of a version,
+    /// whose types and methods have the names of procedures.
     pub(super) fn allow_version(&self, code: &mut Code) {
         let lints = ["non_camel_case_types", "non_snake_case", "clippy::upper_case_acronyms"];
         allow(&lints.map(|lint| (self.names == Names::Verbatim, lint)), code);

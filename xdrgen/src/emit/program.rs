@@ -105,13 +105,14 @@ impl Emitter<'_> {
     }
 
     /// Returns true if the number of eligible items in a result may exceed the number of Write chunks that a
-    /// call offers. Borrowed items are not eligible.
+    /// call offers. Borrowed output has no eligible items.
     fn has_excess_items(&self, procedure: &Procedure) -> bool {
         let result = self.sizes.map(|layouts| layouts.ty(&procedure.result));
         !self.is_borrowed() && result.is_some_and(|result| !result.items.count.fits(WRITE_CHUNKS))
     }
 
-    /// Writes the function that overrides the bounds of the result type, if the binding bounds the reply.
+    /// Writes `reply_bounds` if the binding bounds the reply. The emitted function returns the bounds of the
+    /// result type, lowered to the bounds of the binding where these are smaller.
     fn reply_bounds(&self, reply: &ReplyBounds, code: &mut Code) {
         let sums = [(".with_item", &reply.item), (".with_unreduced", &reply.unreduced)];
         let sums = || sums.into_iter().filter_map(|(name, sum)| Some((name, sum.as_ref()?)));
@@ -145,8 +146,8 @@ impl Emitter<'_> {
             if self.is_borrowed() { " A reply owns its message; `get` returns the result." } else { "" },
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
-        // The bound `Caller` is on the methods, and `CallFuture` has no bounds. If the program has no
-        // binding, a call then causes a single compile error, which shows the notes of `program::Binding`.
+        // The bound `Caller` is on the methods, and `CallFuture` has no bounds. Thus, a call of a program
+        // without a binding causes only one compile error, which shows the notes of `program::Binding`.
         code.line(["impl<C> Client<C> {"]);
         code.block(|code| {
             version.procedures.iter().for_each(|procedure| self.client_method(version, procedure, code));

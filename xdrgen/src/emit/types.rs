@@ -9,6 +9,7 @@ use crate::namespace::last;
 /// The path of the runtime that the derives use by default.
 const OWN_PATH: &str = "::rpcrdma_runtime";
 
+/// The position of a field's attribute.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Placement {
     /// On its own line.

@@ -10,7 +10,7 @@ use crate::source::{SourceId, Span, narrow};
 /// Unmarked lines that are read as XDR, and findings about unmarked XDR lines.
 #[derive(Default)]
 pub(super) struct Gaps {
-    /// Indices of the document's lines, in ascending order.
+    /// The indices of the unmarked lines that are read as XDR, in ascending order.
     pub(super) lines: Vec<usize>,
     pub(super) found: Vec<Diagnostic>,
 }
@@ -59,7 +59,7 @@ fn unmarked_line(id: SourceId, document: &str, lines: &[Line], at: usize, publis
     DocumentKind::UnmarkedLine.at(span).weakened_if(published)
 }
 
-/// Tracks the nesting depth of the marked lines.
+/// Tracks the open bodies and comments in the marked lines of a definition.
 #[derive(Default)]
 struct Body {
     open: usize,

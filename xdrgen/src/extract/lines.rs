@@ -26,7 +26,8 @@ pub struct Section {
     pub title: String,
 }
 
-/// Estimated length of a line in bytes. In most RFCs, the lines are longer on average.
+/// Estimated length of a line in bytes. In most RFCs, the lines are longer on average, so the vector does
+/// not grow.
 const BYTES_OF_A_LINE: usize = 32;
 
 pub(crate) fn lines(document: &str) -> Vec<Line> {

@@ -167,7 +167,7 @@ fn type_has_default(ty: &Type, data: Data, derives: &[Derives]) -> bool {
         Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.default),
         Type::FixedOpaque(len) => len.value <= DEFAULT_ARRAY,
         Type::FixedArray(of, len) => len.value <= DEFAULT_ARRAY && type_has_default(of, data, derives),
-        // A reference has no default target.
+        // In borrowed output, a box is a reference, which has no default target.
         Type::Boxed(of) => data == Data::Bytes && type_has_default(of, data, derives),
         Type::Extern(_) => false,
         Type::Void | Type::Scalar(_) | Type::SmallOpaque(_) | Type::Opaque(_) | Type::String(_) => true,

@@ -125,8 +125,8 @@ impl<'f> Naming<'f> {
         self.scope(name).types.take(wanted, name).0
     }
 
-    /// Returns the names of a version's type and module. If a conflict occurs, both names begin with the
-    /// program's name.
+    /// Returns the names of a version's type and module. If one of them is reserved or in use, both begin
+    /// with the program's name.
     pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
         let names = self.names;
         let scope = self.scope(program);

@@ -114,7 +114,7 @@ impl Conditions {
     }
 
     /// Returns whether the condition of an `#if` is true; `None` if the condition cannot be evaluated. An
-    /// undefined name counts as 0, a defined name without a number as 1.
+    /// undefined name counts as 0, and a defined name without a number counts as 1.
     fn evaluate(&self, text: &str) -> Option<bool> {
         struct Lenient<'a>(&'a Conditions);
         impl Names for Lenient<'_> {

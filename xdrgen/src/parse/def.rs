@@ -185,8 +185,8 @@ impl Unread {
     }
 }
 
-/// Returns true if text is missing at one of `places` between the start of a definition and its error. The
-/// missing text has already been reported, and explains the error.
+/// Returns true if text is missing at one of `places`, between the start of a definition and its error. The
+/// finding about the missing text has already been reported, and explains the error.
 fn is_text_missing(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
     let place = places.get(places.partition_point(|place| *place <= begins(start)));

@@ -67,8 +67,8 @@ impl<'a, N: Names> Reader<'a, N> {
         Some(())
     }
 
-    /// Evaluates values and operators whose precedence is above `level`. Returns `None` if the expression is
-    /// malformed or nests too deeply.
+    /// Evaluates an operand and the operators that follow, up to an operator whose precedence is at most
+    /// `level`. Returns `None` if the expression is malformed or nests too deeply.
     fn binary(&mut self, level: u8) -> Option<Value> {
         let mut left = self.unary()?;
         while let Some(rest) = self.next() {

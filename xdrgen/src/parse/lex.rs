@@ -16,7 +16,7 @@ use crate::keywords::{begins_definition, definition_keyword};
 use crate::source::{Span, narrow};
 
 /// Estimated average length, in bytes, of a token and the text up to the next token. Few texts have a smaller
-/// average.
+/// average, so the vector of tokens rarely grows.
 const BYTES_OF_A_TOKEN: usize = 5;
 
 /// Splits an extracted text into tokens. `conditions` evaluates `#if` and `#ifdef`, and `pasted` stores

@@ -39,7 +39,7 @@ pub(super) struct Macros<'a> {
     known: HashMap<&'a str, Macro<'a>>,
     /// The bodies that may be types, by macro name.
     types: HashMap<&'a str, Vec<&'a str>>,
-    /// The macros that stand for types and are ended by an `#undef` or another `#define`.
+    /// The macros that stand for types and that an `#undef` removes or another `#define` replaces.
     pub(super) changing: HashSet<&'a str>,
     pasted: &'a Pasted,
     work: usize,

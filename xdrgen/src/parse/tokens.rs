@@ -199,8 +199,8 @@ impl<'a> ParseError<Tokens<'a>> for Syntax {
     }
 
     fn or(self, other: Self) -> Self {
-        // Prefers the error of the alternative that parsed further; at the same position, the later
-        // alternative.
+        // Prefers the error of the alternative that parsed further. At the same position, prefers the error
+        // of the later alternative.
         if self.at > other.at { self } else { other }
     }
 }

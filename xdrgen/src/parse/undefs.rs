@@ -15,8 +15,9 @@ struct Ended {
 
 #[derive(Default)]
 pub(super) struct Undefs<'a> {
-    /// Open definitions: the number, and the counts of tokens and directives before the definition. A
-    /// macro with two different definitions has no number, and is reported like a constant with two values.
+    /// Definitions that no `#undef` has removed yet: the number, and the counts of tokens and directives
+    /// before the definition. A macro with two different definitions has no number, and is reported like a
+    /// constant with two values.
     open: HashMap<&'a str, (Option<i128>, usize, usize)>,
     /// The numeric definitions of each name that an `#undef` removed, in source order.
     ended: HashMap<&'a str, Vec<Ended>>,
@@ -35,7 +36,8 @@ impl<'a> Undefs<'a> {
         self.ended.entry(name).or_default().push(Ended { tokens, c_lines, number });
     }
 
-    /// Replaces the names of ended macros with their numbers, and drops the macros.
+    /// For each numeric macro that an `#undef` removed, replaces the uses with the number, and drops the
+    /// macro.
     pub(super) fn replace(&self, lexed: &mut Lexed<'a>) {
         if self.ended.is_empty() {
             return;
@@ -69,7 +71,7 @@ impl<'a> Undefs<'a> {
         lexed.c_lines.retain(|_| at.next().is_none_or(|at| !removed.contains(&at)));
     }
 
-    /// Returns the definition of a name that is in effect at a position, if a later `#undef` ends the
+    /// Returns the definition that is in effect for a name at a position, if a later `#undef` removes the
     /// definition.
     fn ended(&self, name: &str, at: usize, place: fn(&Ended) -> &Range<usize>) -> Option<&Ended> {
         let ended = self.ended.get(name)?;

@@ -107,7 +107,8 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
         by_name.insert(name.name.clone(), (name.span, number));
         by_number.extend(number.map(|number| (number, name.clone())));
         added.push(name.name.clone());
-        // An implicit value depends on the preceding member, which changes, so the value becomes explicit.
+        // The added member may follow a different member in the base enum, so an implicit value becomes
+        // explicit.
         if let (None, Some(value)) = (&member.value, number) {
             member.value = Some(Value::Literal { value, span: member.name.span });
         }

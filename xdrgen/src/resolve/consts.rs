@@ -21,7 +21,7 @@ pub(crate) struct Consts {
 
 /// The meaning of a name that no document defines.
 enum Undefined<'a> {
-    /// The value of a built-in name. `None` if the name is invalid; the error was already reported.
+    /// The value of a built-in name. `None` for a name without a value, which has been reported.
     Number(Option<i128>),
     /// The intended name, if the name is an erratum.
     Intended(&'a str),

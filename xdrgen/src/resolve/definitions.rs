@@ -31,7 +31,7 @@ pub(crate) struct Resolver<'a> {
     /// Undefined names with their first use, and errata.
     pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) hir: Hir,
-    /// The indices of members, for enums that are discriminants.
+    /// The indices of the members of each enum that is the type of a discriminant.
     pub(crate) places: HashMap<TypeId, Places>,
     /// The items with the indices of their definitions, for sorting.
     order: Vec<(usize, Item)>,
@@ -41,7 +41,7 @@ pub(crate) struct Resolver<'a> {
     tuples: HashSet<String>,
     const_names: HashSet<&'a str>,
     undefined: HashSet<String>,
-    /// Constants that were used as bounds and are out of range.
+    /// The names of values that have been reported as out of range for a bound.
     bad_bounds: HashSet<String>,
 }
 

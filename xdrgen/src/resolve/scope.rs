@@ -133,7 +133,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns true if a name refers to a definition or to a part of the definition.
+    /// Returns true if `name` refers to `definition` or to a part of it, such as an enum member.
     pub(crate) fn means(&self, space: Space, name: &str, definition: &Definition) -> bool {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
@@ -404,9 +404,9 @@ fn is_within(place: Span, around: Span) -> bool {
     around.source == place.source && around.start <= place.start && place.end <= around.end
 }
 
-/// Maps each repeated definition of a type in one published document to the preferred definition. The
-/// criteria, in order: no undefined names, the most parts (if all definitions of the name are of one kind),
-/// the last position.
+/// If one published document defines a type several times, maps every other definition to the preferred
+/// definition. The criteria, in order: no undefined names, the most parts (if all definitions of the name
+/// are of one kind), the last position.
 fn better<'a>(
     documents: &[Document<'a>],
     known: &Known<'_>,

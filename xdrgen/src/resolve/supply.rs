@@ -20,7 +20,7 @@ pub(crate) struct Known<'a> {
     /// The paths of existing Rust types, by the names that documents use. No types with these names are
     /// supplied.
     pub(crate) externs: &'a BTreeMap<String, String>,
-    /// Names in the form of `-D`: `NAME` or `NAME=VALUE`.
+    /// The names that the options define, in the form of `-D`: `NAME` or `NAME=VALUE`.
     pub(crate) defined: &'a BTreeSet<String>,
     pub(crate) prelude: bool,
     /// True if invalid definitions are omitted from any document, not only from published documents.

@@ -9,7 +9,7 @@ use crate::ir::{Body, Bound, Field, Module, Type, TypeDef, TypeId};
 /// The layout of a type's values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeSizes {
-    /// The lengths of encodings.
+    /// The range of lengths of the type's encodings, in bytes.
     pub lengths: Lengths,
     /// The eligible items that a value can contain.
     pub items: Items,
@@ -114,7 +114,7 @@ fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
 }
 
 /// Returns the items of all types. The items of a cycle are the least solution of its equations (see
-/// [`Items`]). `graph` must contain all uses.
+/// [`Items`]). Unlike the graph for the lengths, `graph` must include uses in boxes and recursive fields.
 fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {

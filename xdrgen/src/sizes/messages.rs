@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::layout::{Layouts, TypeSizes};
 use crate::ir::{Module, Procedure, Sum, Version};
 
-/// Assumed sizes that documents do not determine, in bytes: the inline threshold, and the bodies of
-/// credentials and verifiers.
+/// Assumed sizes that documents do not determine, in bytes: the inline threshold, and the lengths of the
+/// bodies of credentials and verifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
     /// The inline threshold in both directions. The default is the binding's threshold, or 1024 (RFC 8166
@@ -104,8 +104,8 @@ pub struct Needs {
     pub chunks: Size,
     /// True if the message is long: it needs a Position-Zero Read chunk or a Reply chunk.
     pub long: bool,
-    /// True if the size is unbounded. No memory can be offered for an unbounded reply, so the binding must
-    /// bound the reply.
+    /// True if the Position-Zero Read chunk, the Reply chunk or a Write chunk has no maximum size. No memory
+    /// can be offered for an unbounded reply, so the binding must bound the reply.
     pub unbounded: bool,
 }
 

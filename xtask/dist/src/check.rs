@@ -253,7 +253,8 @@ fn can_chroot() -> Result<()> {
     if status.is_ok_and(|status| status.success()) { Ok(()) } else { not_run("needs root and `unshare`") }
 }
 
-/// Returns a command that runs in another root, with /proc mounted in a separate mount namespace.
+/// Returns a command that runs `program` with `root` as its root directory. The command mounts /proc in a
+/// separate mount namespace.
 fn inside(root: &Path, program: &str) -> Command {
     let mut command = Command::new("unshare");
     let script = r#"mount -t proc proc "$0/proc" && exec chroot "$0" "$@""#;

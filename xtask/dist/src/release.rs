@@ -213,7 +213,8 @@ fn order<'a>(packages: &[Package<'a>]) -> Result<Vec<&'a str>> {
     sorted(packages.iter().map(needs).collect())
 }
 
-/// Sorts names by dependencies, and alphabetically where the order is free.
+/// Sorts names so that each follows its dependencies. Of the names that could come next, takes the
+/// alphabetically first.
 fn sorted<'a>(mut needs: BTreeMap<&'a str, BTreeSet<&'a str>>) -> Result<Vec<&'a str>> {
     let mut order = Vec::new();
     while !needs.is_empty() {

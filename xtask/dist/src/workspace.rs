@@ -97,7 +97,7 @@ impl<'a> Package<'a> {
         Path::new(self.text("manifest_path")).parent().unwrap_or(Path::new(""))
     }
 
-    /// Returns true for a workspace member. In the metadata, only other packages have a source.
+    /// Returns true for a workspace member. In the metadata, the `source` of a member is null.
     pub(crate) fn is_member(self) -> bool {
         self.0["source"].is_null()
     }

@@ -130,7 +130,7 @@ impl Function {
     }
 }
 
-/// Returns the ids at the start of a name: `r093_h44_property`.
+/// Returns the ids at the start of a name, such as R093 and H44 for `r093_h44_property`.
 fn named(name: &str) -> impl Iterator<Item = String> {
     let ids = name.split('_').map(str::to_uppercase);
     ids.take_while(|word| is_id(word, 'R') || is_id(word, 'H')).collect::<Vec<_>>().into_iter()

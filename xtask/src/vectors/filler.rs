@@ -20,8 +20,8 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
         let head = format!("static void fill_{name}({name} *v)");
         let _ = writeln!(prototypes, "{head};");
         let _ = writeln!(functions, "\n{head}\n{{\n{body}}}");
-        // Each enum member or union arm of the type occurs in a value. If the type has at most six, each
-        // occurs in at least two values.
+        // Each enum member or union arm of the type occurs in at least one value. If the type has at most six
+        // members or arms, each occurs in at least two values.
         let values = if choices * 2 > 3 * VALUES { choices } else { VALUES.max(choices * 2) };
         let _ = writeln!(
             calls,

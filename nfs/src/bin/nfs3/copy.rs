@@ -87,7 +87,7 @@ pub(crate) async fn fetch(
     Ok(sum)
 }
 
-/// Fetches the data that `part` lacks. Returns the file with its attributes after the transfer.
+/// Fetches the data that `part` lacks. Returns the file with the attributes that it has after the transfer.
 async fn receive(
     remote: &Remote,
     file: &RemoteFile,

@@ -379,7 +379,7 @@ pub(crate) async fn sync(from: &Location, to: &Location, plan: &Plan) -> anyhow:
     }
 }
 
-/// Returns the directory to which a link points. Returns any other path unchanged.
+/// If `directory` is a symbolic link, returns the path of its target. Otherwise, returns `directory`.
 fn followed(directory: &Path) -> io::Result<PathBuf> {
     if directory.is_symlink() { directory.canonicalize() } else { Ok(directory.to_owned()) }
 }

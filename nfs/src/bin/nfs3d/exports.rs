@@ -119,7 +119,8 @@ fn admitted(options: &ExportOptions, this_machine: &[IpNet]) -> Vec<IpNet> {
     if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() }
 }
 
-/// Returns the users that an unverified caller of some export can claim to be, if any.
+/// Returns a description of the users that unverified callers can claim to be, or `None` if every export
+/// verifies or squashes its callers.
 pub(crate) fn claimable_users<'a>(exports: impl Iterator<Item = &'a ExportOptions>) -> Option<&'static str> {
     let is_unverified =
         |options: &&ExportOptions| !options.all_squash && options.sec.contains(&Security::Sys);

@@ -13,7 +13,7 @@ impl From<io::Error> for NfsError {
 }
 
 impl NfsError {
-    /// Converts an error that the sandbox creates without a system call.
+    /// Converts an error that cap-std creates without a system call.
     fn from_kind(kind: io::ErrorKind) -> Self {
         match kind {
             io::ErrorKind::NotFound => NfsError::NoEnt,

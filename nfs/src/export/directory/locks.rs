@@ -11,7 +11,7 @@ const SHARDS: usize = 64;
 const TRY_TIMEOUT: Duration = Duration::from_micros(100);
 
 /// Serializes calls that change the same file, so that the attributes before and after a change are atomic
-/// with the change. Other processes on this machine are not excluded.
+/// with the change. The locks do not exclude changes by other processes on this machine.
 #[derive(Debug)]
 pub(super) struct Locks {
     shards: [Shard; SHARDS],

@@ -69,7 +69,7 @@ struct Open {
     /// The caller to which the thread switched to open the descriptor, or `None` if it did not switch.
     by: Option<NfsCaller>,
     file: Arc<OwnedFd>,
-    /// The number of the descriptor's last use ([`State::uses`]).
+    /// The key of the descriptor's last use in [`State::uses`].
     last: u64,
     used: Instant,
 }
@@ -83,7 +83,7 @@ impl Open {
 #[derive(Debug, Default)]
 struct State {
     files: HashMap<Key, Vec<Open>>,
-    /// The file of each descriptor, in the order of the descriptors' last uses, oldest first.
+    /// The file of each descriptor, keyed by [`Open::last`]. The least recently used descriptor comes first.
     uses: BTreeMap<u64, Key>,
     next: u64,
     stopped: bool,

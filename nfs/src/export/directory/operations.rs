@@ -387,9 +387,9 @@ impl DirectoryExport {
         Ok(if plus { self.record(&dir.stat, name, stat).ok() } else { None })
     }
 
-    /// Sets the attributes of a new file and records its name. Also returns the file if any attribute was
-    /// set. If the attributes or the name cannot be stored, or if the file was not located, removes the file.
-    /// If the file stayed, the client's second attempt would find it.
+    /// Sets the attributes of a new file and records its name. Also returns the located file if any attribute
+    /// was set, so that the attributes are synced. If the attributes or the name cannot be stored, or if the
+    /// file was not located, removes the file. If the file stayed, the client's second attempt would find it.
     fn made(
         &self,
         dir: &Located,
@@ -444,7 +444,7 @@ impl DirectoryExport {
         self.record(&dir.stat, name, stat)
     }
 
-    /// Handles a CREATE of an existing name. Returns the existing file if `how` permits that. Also returns
+    /// Handles a CREATE of an existing name. Returns the existing file if `how` permits its use. Also returns
     /// the located file if its attributes must be synced.
     fn recreate(
         &self,

@@ -17,7 +17,7 @@ impl DirectoryExport {
         while let Some(key) = pending.pop() {
             let Ok(path) = self.table.path(key, self.root.key) else { continue };
             let Ok(dir) = open_directory(&self.top, &path) else { continue };
-            // The sandbox opens directories only for lookups, not for reading.
+            // cap-std opens directories only for lookups, not for reading.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let listed = openat(&dir, c".", flags, Mode::empty()).and_then(Dir::new);
             let (Ok(of), Ok(listed)) = (Stat::of(&dir), listed) else { continue };

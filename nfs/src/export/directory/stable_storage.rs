@@ -54,8 +54,7 @@ impl DirectoryExport {
         // No file has inode number 0, so this key stands for the file system.
         self.sync_by(Key { dev, ino: 0 }, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            // The sandbox opens `top` for lookups only, and syncfs needs a directory that is open for
-            // reading.
+            // cap-std opened `top` for lookups only, and syncfs needs a directory that is open for reading.
             match openat(&self.top, c".", flags, Mode::empty()) {
                 Ok(top) if dev == self.root.key.dev => syncfs(&top),
                 _ => {

@@ -29,7 +29,7 @@ impl Stat {
         Ok(Stat::from(&of))
     }
 
-    /// Returns the metadata of a name in a directory, without following a link.
+    /// Returns the metadata of the file `name` in a directory, without following a link.
     pub(super) fn of_name(dir: impl AsFd, name: &[u8]) -> Result<Stat, NfsError> {
         let of = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, wanted())?;
         Ok(Stat::from(&of))

@@ -27,7 +27,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Waits until a round that starts after this call has ended. Runs that round unless another call does.
+    /// Returns once a round has both started and ended during this call. Runs that round unless another call
+    /// does.
     fn sync(&self, fsync: impl FnOnce() -> Result<(), NfsError>) -> Result<(), NfsError> {
         let mut rounds = lock(&self.rounds);
         // The running round may have started before this call's data was written.
@@ -115,7 +116,7 @@ mod tests {
             while users(&syncs) <= others.len() {
                 yield_now();
             }
-            // All threads have started; give them time to read the number of the round.
+            // All calls have begun. The sleep gives them time to read `Rounds::started`.
             std::thread::sleep(std::time::Duration::from_millis(200));
             release.send(()).unwrap();
             assert_eq!(first.join().unwrap(), Ok(()));

@@ -103,8 +103,8 @@ impl Table {
         path(&self.lock().places, directory, root)
     }
 
-    /// Returns the possible locations of a file. Each has the path of the parent directory from the root, if
-    /// known, and the [`Place`]. Each recorded name is a single path component.
+    /// Returns the possible locations of a file. Each consists of the parent directory's path relative to the
+    /// root, if known, and the [`Place`]. Each recorded name is a single path component.
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {
         let table = self.lock();
         let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();

@@ -45,7 +45,7 @@ impl Storage {
         let Ok(of) = fstatfs(top) else { return Storage::Unknown };
         // On 32-bit machines, `f_type` may be signed, and magic numbers above 2^31 - 1 are then negative.
         let magic = u32::try_from(of.f_type).or_else(|_| i32::try_from(of.f_type).map(i32::cast_unsigned));
-        // The numbers belong to tmpfs and ramfs, and to ext2 to ext4, XFS, Btrfs and F2FS.
+        // The magic numbers of tmpfs and ramfs, and those of ext2, ext3, ext4, XFS, Btrfs and F2FS.
         match magic {
             Ok(0x0102_1994 | 0x8584_58f6) => Storage::Memory,
             Ok(0xef53 | 0x5846_5342 | 0x9123_683e | 0xf2f5_2010) => Storage::Cached,

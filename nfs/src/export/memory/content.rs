@@ -105,7 +105,7 @@ impl Content {
     }
 
     /// # Errors
-    /// [`NfsError::FBig`] beyond [`FILE_MAX`].
+    /// [`NfsError::FBig`] if the data would end beyond [`FILE_MAX`].
     pub(super) fn write(&mut self, offset: u64, data: &Bytes) -> Result<(), NfsError> {
         let len = data.len() as u64;
         let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(NfsError::FBig)?;
@@ -173,7 +173,7 @@ impl Content {
     /// Truncates the content or extends it with a hole.
     ///
     /// # Errors
-    /// [`NfsError::FBig`] beyond [`FILE_MAX`].
+    /// [`NfsError::FBig`] if `size` exceeds [`FILE_MAX`].
     pub(super) fn resize(&mut self, size: u64) -> Result<(), NfsError> {
         if size > FILE_MAX {
             return Err(NfsError::FBig);

@@ -3,7 +3,8 @@ use core::fmt;
 /// How one call and its reply were transferred. All lengths are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// The size of the call's Send, including its header; over TCP, the size of the call's RPC message.
+    /// The size of the call's Send, including the RPC-over-RDMA header; over TCP, the size of the call's RPC
+    /// message.
     pub call_inline: u64,
     /// The number of Read chunks, excluding the Position-Zero Read chunk: one for each item outside the
     /// stream.
@@ -20,7 +21,8 @@ pub struct Traffic {
     pub reply_chunk: bool,
     /// The number of bytes of the reply in the Reply chunk.
     pub reply_chunk_bytes: u64,
-    /// The size of the reply's Send, including its header; over TCP, the size of the reply's RPC message.
+    /// The size of the reply's Send, including the RPC-over-RDMA header; over TCP, the size of the reply's
+    /// RPC message.
     pub reply_inline: u64,
     /// The total number of segments in all chunks of the call.
     pub segments: u32,

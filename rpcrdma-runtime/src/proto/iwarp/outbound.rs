@@ -131,8 +131,9 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// Drops queued Reads and Read Responses, and returns the handles of the regions of these responses. A
-    /// partially sent message is kept, because no message can follow a truncated message.
+    /// Drops queued Reads and Read Responses. For each dropped Read Response, returns the handle of its
+    /// source region, if any. A partially sent message is kept, because no message can follow a truncated
+    /// message.
     pub(super) fn prepare_close(&mut self) -> impl Iterator<Item = u32> {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
         self.responses.drain(..).filter_map(|response| match response.on_sent {
@@ -323,7 +324,7 @@ fn control_message(opcode: Opcode, target: Target, octets: Vec<u8>) -> Outgoing 
 /// Writes an FPDU. Copies headers, and payload that is short or contains markers. Shares other payload.
 struct FpduWriter<'a> {
     arena: &'a mut BytesMut,
-    /// Start of the octets in `arena` that the CRC does not cover yet.
+    /// The index of the first octet in `arena` that the CRC does not cover yet.
     unsummed: usize,
     out: &'a mut VecDeque<Bytes>,
     crc: Option<Crc32c>,

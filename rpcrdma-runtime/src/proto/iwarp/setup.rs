@@ -90,7 +90,7 @@ impl Offer {
         }
     }
 
-    /// Creates the enhanced MPA request (revision 2) of this offer.
+    /// Creates the enhanced MPA request (revision 2) for this offer.
     ///
     /// # Errors
     /// [`SetupError::PrivateData`] if the private data exceeds 196 octets.
@@ -151,8 +151,8 @@ impl Offer {
         Ok((agreed(kept_ird, kept_ord), reply))
     }
 
-    /// Returns the depths to put in a reply that rejects a request. For a peer-to-peer request, the depths
-    /// list the supported ready-to-receive messages (RFC 6581 section 9.2).
+    /// Returns the depths to put in a reply that rejects a request. For a peer-to-peer request, the result
+    /// also has the flags of the supported ready-to-receive messages (RFC 6581 section 9.2).
     #[must_use]
     pub fn rejection(&self, depths: Option<ReadDepths>) -> ReadDepths {
         let peer_to_peer = depths.is_some_and(|depths| depths.peer_to_peer);
@@ -273,8 +273,8 @@ mod tests {
     /// Requirement: R370, R371, R372, R712, R714, R729
     #[test]
     fn depths_are_limited_by_both_peers() {
-        // Each case has the depths of a request, and the depths that the responder uses. The reply contains
-        // negotiated depths only.
+        // Each case has the depths of a request, and the depths that the responder uses. If the request does
+        // not negotiate its ORD, the reply does not negotiate its IRD, and vice versa.
         for ((ird, ord), (kept_ird, kept_ord)) in [
             ((128, 0), (0, 16)),
             ((1, 1), (1, 1)),

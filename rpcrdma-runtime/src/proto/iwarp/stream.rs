@@ -43,7 +43,7 @@ pub struct Stream {
     pub(super) sink: BytesMut,
     pub(super) completions: VecDeque<Completion>,
     ending: Option<CloseReason>,
-    /// Memory that was submitted for registration after the end.
+    /// Memory that was submitted for registration after the stream ended.
     late: Vec<Memory>,
     /// Whether the stream has ended and sends no more output.
     finished: bool,

@@ -176,7 +176,8 @@ pub struct BorrowedCall<'a> {
 }
 
 impl<'a> BorrowedCall<'a> {
-    /// Inserts the content of chunks into the stream. Copies only if the call has chunks.
+    /// Inserts the content of the call's Read chunks into the stream. Copies the stream only if the call has
+    /// Read chunks.
     ///
     /// # Errors
     /// [`Reject::GarbageArguments`] if a chunk's position is invalid.

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 /// The origin of a call, as reported by its transport.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The caller's address, if the transport has one.
+    /// The caller's address, if the transport provides it.
     pub peer: Option<SocketAddr>,
     /// Further objects for the handler of the call, keyed by type.
     pub extensions: Extensions,

@@ -126,7 +126,8 @@ impl BackwardRequester {
     }
 
     /// Enables calls and posts Receives for the replies. Call this method after the client's upper layer has
-    /// announced support (RFC 8167 section 6), for example with CREATE_SESSION in NFS version 4.1.
+    /// announced support for backward calls (RFC 8167 section 6), for example with CREATE_SESSION in NFS
+    /// version 4.1.
     pub fn ready(&mut self) {
         self.ready = true;
     }

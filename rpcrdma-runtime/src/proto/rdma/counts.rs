@@ -10,7 +10,7 @@ counts! {
         pub calls: "calls",
         /// Inline calls without Read chunks.
         pub inline_calls: "inline calls",
-        /// Calls with items in Read chunks and an inline stream.
+        /// Calls with an inline stream and with items in Read chunks.
         pub chunked_calls: "calls with Read chunks",
         /// Calls with their stream in a Position-Zero Read chunk.
         pub long_calls: "long calls",
@@ -45,8 +45,9 @@ counts! {
         pub version: "ERR_VERS",
         /// Headers that cannot be decoded, break a rule or exceed a limit: ERR_CHUNK (R172, R273).
         pub header: "ERR_CHUNK for the header",
-        /// Read chunks with invalid positions, a missing Position-Zero Read chunk, Read chunks that cannot be
-        /// read, and chunks in the backward direction (R220): ERR_CHUNK (R182).
+        /// Read chunks with invalid positions, a missing Position-Zero Read chunk, Read chunks on a
+        /// connection that permits no RDMA Reads, and chunks in the backward direction (R220): ERR_CHUNK
+        /// (R182).
         pub chunks: "ERR_CHUNK for Read chunks",
         /// Different XIDs in the header and in the message: ERR_CHUNK (R144).
         pub xid: "ERR_CHUNK for the XID",

@@ -81,7 +81,7 @@ pub struct Requester {
     discarded: u64,
     bad_replies: u32,
     credit_waits: u64,
-    /// Whether this is the backward direction, where calls have no chunks.
+    /// Whether this requester makes backward calls, which have no chunks.
     backward: bool,
     /// Whether the provider supports [`Action::Abandon`].
     local_fence: bool,

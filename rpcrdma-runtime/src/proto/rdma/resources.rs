@@ -46,8 +46,8 @@ impl From<OfferError> for TransportError {
     }
 }
 
-/// The size of an RPC reply header without the verifier's body, in bytes: XID, REPLY, MSG_ACCEPTED, flavor
-/// and length of the verifier, SUCCESS (RFC 5531 section 9).
+/// The size of an RPC reply header without the verifier's body, in bytes: the XID, REPLY, MSG_ACCEPTED, the
+/// verifier's flavor and length, and SUCCESS (RFC 5531 section 9).
 const REPLY_WORDS: u64 = 24;
 /// Any verifier is possible, so the maximum size is reserved.
 const VERIFIER: u64 = MAX_AUTH_BYTES as u64;

@@ -78,8 +78,8 @@ pub struct Responder {
     last_key: u32,
     /// Calls whose chunks have at least this many bytes in total wait for admission.
     hold_from: u64,
-    /// Held calls that [`Responder::poll_arrived`] has not returned yet, each with the total size of its
-    /// chunks in bytes.
+    /// Calls waiting for admission that [`Responder::poll_arrived`] has not returned yet, each with the total
+    /// size of its chunks in bytes.
     awaiting_admission: VecDeque<(CallKey, u64)>,
     /// Unstarted RDMA Reads of admitted calls, each with the key of its call.
     read_queue: VecDeque<(u32, SegmentRead)>,

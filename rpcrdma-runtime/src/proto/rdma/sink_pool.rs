@@ -19,7 +19,7 @@ impl SinkPool {
     pub(super) fn take(&mut self, len: usize) -> BytesMut {
         for at in 0..self.buffers.len() {
             let Some((size, share)) = self.buffers.get_mut(at) else { break };
-            // Chooses an unshared buffer of at most twice the required size.
+            // Chooses an unshared buffer of at least the required size and at most twice that size.
             if (len..=len.saturating_mul(2)).contains(size) && share.try_reclaim(len) {
                 let mut sink = share.split_off(0);
                 // Limits the capacity of the sink. The next `try_reclaim` also reclaims the dropped part.

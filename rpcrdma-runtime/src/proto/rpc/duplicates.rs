@@ -100,7 +100,7 @@ pub struct Ticket {
 pub struct Duplicates<W> {
     limits: DuplicateLimits,
     entries: Entries<Entry<W>>,
-    /// The entry numbers of cached replies, by the number of their last use. Uses are numbered in order.
+    /// The entry numbers of cached replies, by the number of their last use. Later uses have higher numbers.
     by_use: BTreeMap<u64, u32>,
     next_use: u64,
     shares: Shares,

@@ -42,7 +42,7 @@ pub struct GssCaller {
 /// An established security context of a client or server, as in GSS-API (RFC 2743 section 2.3). All
 /// messages use the same quality of protection.
 pub trait GssContext: Send + Sync {
-    /// Returns a checksum of a message, with at most [`GssOverhead::mic`] bytes.
+    /// Returns a checksum of a message. The checksum has at most [`GssOverhead::mic`] bytes.
     ///
     /// # Errors
     /// Returns the mechanism's error, for example if the context has expired.

@@ -93,7 +93,7 @@ impl Services {
     /// `None` for other calls, for calls that create a context, and if no RPCSEC_GSS server is set.
     ///
     /// # Errors
-    /// If the caller is not authentic, returns the reason. [`Services::run`] rejects such a call.
+    /// If authentication fails, returns the reason. [`Services::run`] rejects such a call.
     pub fn authenticate(&self, call: &RpcCall) -> Result<Option<Bytes>, AuthStat> {
         match (&self.gss, &call.header.credential) {
             (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) => gss.authenticate(body, call),

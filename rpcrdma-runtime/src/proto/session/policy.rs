@@ -139,12 +139,13 @@ impl Backoff {
     }
 }
 
-/// The connection attempts since the last working connection.
+/// The failed connection attempts since the last working connection, and the delay before the next attempt.
 #[derive(Debug)]
 pub(super) struct Attempts {
     rng: Rng,
     failures: u32,
-    /// The number of failures since the last working connection or the last report of unreachable calls.
+    /// The number of failures since the last working connection or the last report of unreachable calls,
+    /// whichever is later.
     pub(super) unreported: u32,
     pub(super) not_before: Time,
     pub(super) error: Option<alloc::string::String>,

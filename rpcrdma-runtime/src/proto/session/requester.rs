@@ -60,10 +60,10 @@ pub trait SessionRequester {
     }
 }
 
-/// Credit counters of a [`SessionRequester`], if its calls use credits.
+/// Counters of a [`SessionRequester`] whose calls use credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditCounts {
-    /// The maximum number of unanswered calls that the responder grants.
+    /// The number of credits that the responder grants.
     pub granted: u32,
     /// Calls waiting for a credit.
     pub queued: usize,

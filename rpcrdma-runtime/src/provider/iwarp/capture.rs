@@ -47,7 +47,8 @@ pub struct CaptureError {
 
 impl Capture {
     /// Returns the capture file, or `None` if nothing is captured. The first call creates the file that the
-    /// environment names. Listening and connecting call this method; an earlier call detects errors sooner.
+    /// environment names. Listeners call this method when they are created, and initiators before they
+    /// connect. A program can call it at startup to detect errors earlier.
     ///
     /// # Errors
     /// [`CaptureError`] if the file named by [`CAPTURE_VARIABLE`] cannot be created or, on Unix, if another

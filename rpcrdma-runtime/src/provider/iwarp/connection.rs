@@ -26,7 +26,8 @@ const OUTPUT: usize = 256 << 10;
 const TURN: usize = 1 << 20;
 /// Maximum number of buffers per vectored write.
 const PIECES: usize = 64;
-/// Octets per read from TCP, except into a placement buffer. The size exceeds the longest FPDU.
+/// Maximum number of octets per read from TCP, except for reads into a placement buffer. Exceeds the length
+/// of the longest FPDU.
 const INPUT: usize = 72 << 10;
 /// Octets to write before FPDUs adapt again to the size of TCP's segments, which grow with the peer's window.
 const RESIZE: u64 = 256 << 10;

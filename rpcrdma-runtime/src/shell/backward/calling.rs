@@ -72,7 +72,8 @@ impl<B: Backward> Calling<B> {
         self.0.used.load(Ordering::Acquire)
     }
 
-    /// Applies `change` to the engine on the connection's task, and wakes the callers whose calls have ended.
+    /// Applies `change` to the engine, and wakes the callers whose calls have ended. Called by the
+    /// connection's task.
     pub(in crate::shell) fn with<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         let mut state = self.0.lock();
         // The engine is present until this value is dropped.
@@ -135,7 +136,7 @@ impl<B: Backward> Shared<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state on a caller's task, and wakes the connection's task.
+    /// Applies `change` to the state for a caller, and wakes the connection's task.
     fn change<R>(&self, change: impl FnOnce(&mut State<B>) -> R) -> R {
         let mut state = self.lock();
         let result = change(&mut state);

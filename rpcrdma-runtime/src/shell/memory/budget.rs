@@ -21,19 +21,19 @@ const ALWAYS: u64 = SMALL;
 const WAITING: u64 = 64 << 10;
 /// An owner is light if it uses at most the budget divided by this number.
 const LIGHT: u64 = 16;
-/// The budget divided by this number is reserved for light owners. The quotient also limits the memory of the
-/// waiting calls of all owners.
+/// The budget divided by this number is reserved for light owners. The quotient also limits the total memory
+/// of waiting calls, across all owners.
 const FREE: u64 = 8;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
 /// that outlives its connection. Clones share one limit, so several servers can share a budget.
 ///
 /// A call waits while the memory of its [`Owner`], including the call, would exceed the memory that is free
-/// before the call. One owner can therefore use at most about half of the budget. Each owner has a guaranteed
-/// share of 256 KiB, which drops to 16 KiB once memory use exceeds the budget by a quarter. An owner that
-/// uses more than a sixteenth of the budget leaves an eighth free for owners that use at most a sixteenth. A
-/// call that holds memory and needs more memory also waits. Exception: among the calls that hold more than
-/// 16 KiB, one call at a time may exceed its owner's share, by at most a quarter of the budget.
+/// before the call is admitted. One owner can therefore use at most about half of the budget. Each owner has
+/// a guaranteed share of 256 KiB, which drops to 16 KiB once memory use exceeds the budget by a quarter. An
+/// owner that uses more than a sixteenth of the budget leaves an eighth free for owners that use at most a
+/// sixteenth. A call that holds memory and needs more memory also waits. Exception: among the calls that hold
+/// more than 16 KiB, one call at a time may exceed its owner's share, by at most a quarter of the budget.
 ///
 /// RPC-over-RDMA calls that wait for memory do not count toward the budget. Two separate limits apply to
 /// these calls: an eighth of the budget for all owners, and 64 KiB for each owner. If a call that must wait
@@ -54,7 +54,7 @@ pub struct MemoryBudget(Arc<Shared>);
 struct Shared {
     max: AtomicU64,
     used: AtomicU64,
-    /// The bytes of calls that wait for memory, which `used` excludes.
+    /// The bytes that waiting calls occupy. `used` excludes these bytes.
     waiting: AtomicU64,
     /// True while a permit exceeds its owner's share ([`Permit::try_exceed`]).
     exceeded: AtomicBool,
@@ -138,7 +138,8 @@ impl Account {
     }
 
     /// Returns true if the owner's share has room for `bytes` more bytes while `used` bytes of the budget are
-    /// in use. An owner that then uses more than `light` bytes leaves memory free for light owners.
+    /// in use. If the owner would then use more than `light` bytes, its share excludes the memory reserved
+    /// for light owners.
     fn fits(&self, bytes: u64, used: u64, light: u64) -> bool {
         let max = self.budget.max();
         let own = self.used.load(Ordering::SeqCst).saturating_add(bytes);

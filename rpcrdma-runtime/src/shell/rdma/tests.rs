@@ -209,7 +209,7 @@ fn files() -> &'static Files {
     Box::leak(Box::default())
 }
 
-/// Lets all other tasks make progress.
+/// Waits until all other tasks are idle, because the paused clock advances only then.
 async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }

@@ -85,8 +85,9 @@ pub struct ClientSnapshot {
     pub traffic: TrafficCounts,
     /// Calls that failed.
     pub failures: Failures,
-    /// Credits that the server granted in its last reply on the connection, or 1 before its first reply (RFC
-    /// 8166 section 3.3.3). The number is zero over TCP and without a connection.
+    /// Credits that the server granted in its last reply on the current connection, or 1 before its first
+    /// reply on this connection (RFC 8166 section 3.3.3). The number is zero over TCP and without a
+    /// connection.
     pub credits: u32,
     /// Calls that had to wait for a credit.
     pub credit_waits: u64,

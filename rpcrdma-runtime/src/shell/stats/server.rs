@@ -13,7 +13,8 @@ counts! {
     pub struct ConnectionCounts {
         /// Connections that were established.
         pub made: "made",
-        /// Connections whose handshake failed or timed out, and requests that the provider itself refused.
+        /// Connections whose handshake failed or timed out, and connection requests that the provider itself
+        /// refused.
         pub failed: "failed",
         /// Connections that were closed before they were served, because the peer's address was not admitted
         /// or a limit on connections was reached.
@@ -22,13 +23,13 @@ counts! {
 }
 
 counts! {
-    /// The effects of a duplicate-request cache on a server's calls.
+    /// How a duplicate-request cache handled a server's calls.
     pub struct DuplicateCounts {
         /// New calls that the cache tracked.
         pub tracked: "tracked",
         /// Retransmitted calls that got the cached reply.
         pub replayed: "replayed",
-        /// Retransmitted calls that arrived while the original call ran, and waited for its end.
+        /// Retransmitted calls that arrived while the original call ran, and waited for it to end.
         pub joined: "joined",
         /// New calls that the cache could not track, because running calls filled it or their owner's share.
         pub untracked: "untracked",
@@ -45,7 +46,7 @@ pub struct ServerSnapshot {
     pub connections: ConnectionCounts,
     /// Replies, and calls without a reply, over any transport.
     pub rpc: RpcCounts,
-    /// The effects of the duplicate-request cache.
+    /// How the duplicate-request cache handled calls.
     pub duplicates: DuplicateCounts,
     /// How calls with a reply were transferred. Over TCP, all calls and replies are inline.
     pub traffic: TrafficCounts,

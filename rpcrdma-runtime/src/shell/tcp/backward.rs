@@ -44,7 +44,8 @@ impl Backward for TcpBackward {
     }
 
     fn cancel(&mut self, call: CallId) {
-        // An abandoned backward call never closes the connection, so the time of sending is not needed.
+        // An abandoned backward call never closes the connection, so the send time, which `forget` returns,
+        // is not needed.
         self.requester.forget(call);
     }
 

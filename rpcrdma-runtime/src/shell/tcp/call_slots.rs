@@ -11,8 +11,8 @@ use super::TcpOptions;
 use super::requester::Slot;
 use crate::xdr::Received;
 
-/// The memory of a call, and the call's part of [`CallSlots::unreserved`] if the call is long and its memory
-/// was not reserved.
+/// The memory of a call, and the permits that the call holds from [`CallSlots::unreserved`] if the call is
+/// long and its memory was not reserved.
 pub(super) type Counted = (CallMemory, Option<OwnedSemaphorePermit>);
 
 /// Slots for calls whose handlers run or whose replies are not yet written, and the queue of calls that

@@ -24,7 +24,7 @@ use crate::proto::session::Policy;
 use crate::provider::addresses;
 use crate::xdr::{BytesMut, Message, Received};
 
-/// The smallest item that is sent from its own buffer, in octets. Smaller items are copied.
+/// The minimum size, in octets, of an item that is sent from its own buffer. Smaller items are copied.
 const MIN_ITEM: usize = 16 << 10;
 
 /// A client of one server over TCP. Clones share its connection, and any number of tasks may make calls
@@ -105,7 +105,7 @@ impl TcpClient {
         Ok(TcpClient { handle: ClientHandle::new(calls, stats, credential, observer, timeout) })
     }
 
-    /// Returns a client on the same connection whose calls store the first eligible item of their result in
+    /// Returns a client on the same connection. Its calls store the first eligible item of their result in
     /// `memory`, as described for [`Client::with_result_memory`](super::super::Client::with_result_memory).
     /// Over TCP, the item is copied. If the item has no bound, a call whose item exceeds the memory's
     /// capacity fails with [`CallError::Decode`](crate::CallError::Decode).

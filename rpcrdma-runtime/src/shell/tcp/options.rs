@@ -90,7 +90,7 @@ pub struct TcpClientOptions {
     /// The programs that the server may call on the connection, in the backward direction. By default, the
     /// client serves no programs and drops backward calls. As with
     /// [`ClientOptions::backward`](super::super::ClientOptions::backward), the client stays connected, and
-    /// must announce the programs on each connection
+    /// the caller must announce the programs on each connection
     /// ([`TcpClient::next_connection`](super::TcpClient::next_connection)). At most
     /// [`TcpOptions::max_concurrent_backward_calls`] backward calls run at a time.
     pub backward: Services,

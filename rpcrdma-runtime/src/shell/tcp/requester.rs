@@ -64,7 +64,8 @@ impl TcpRequester {
         }
     }
 
-    /// Returns the largest reply bound of the calls so far, in octets. Ignores calls without a bound.
+    /// Returns the largest bound on the reply to any call so far, in octets. Ignores calls whose replies have
+    /// no bound.
     pub(super) fn max_reply(&self) -> u64 {
         self.max_reply
     }

@@ -2,7 +2,8 @@
 //!
 //! A frame is read in two steps, so that no unchecked length from the peer determines an allocation. First,
 //! [`FrameHeader::parse`] parses [`HEADER_LEN`] octets and rejects a length above [`MAX_PRIVATE_DATA`].
-//! Then the private data of this length is read. In an enhanced frame, the data starts with [`ReadDepths`].
+//! Then the caller reads private data of that length. In an enhanced frame, the data starts with
+//! [`ReadDepths`].
 
 /// Size of a frame's fixed part in octets, before its private data.
 pub const HEADER_LEN: usize = 20;
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// The request of the NFS client and the reply of the NFS server in Linux 6.1 and 6.12.
+    /// The MPA request of the NFS client and the MPA reply of the NFS server in Linux 6.1 and 6.12.
     const LINUX_REQUEST: &[u8] =
         b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
     const LINUX_REPLY: &[u8] =

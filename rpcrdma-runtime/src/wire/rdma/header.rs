@@ -85,7 +85,8 @@ pub struct CallTooLong {
     pub bytes: u64,
     /// The limit ([`MessageLimits::max_transfer`]), in bytes.
     pub max: u64,
-    /// The numbers of the call, or `None` if its RPC header is in a Read chunk or is invalid.
+    /// The XID, program, version and procedure of the call, or `None` if its RPC header is in a Read chunk or
+    /// is invalid.
     pub call: Option<CallNumbers>,
 }
 

@@ -29,7 +29,7 @@ pub enum Credential {
     None,
     /// AUTH_SYS.
     Sys(AuthSys),
-    /// Any other flavor, unchanged.
+    /// Any other flavor, with its encoded body.
     Other {
         /// The flavor's number.
         flavor: u32,
@@ -171,7 +171,8 @@ pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> 
     Ok(xdr::OpaqueAuth { flavor: flavor.cast_signed(), body: body.into() })
 }
 
-/// Fails if the body of AUTH_SYS cannot be decoded. Ignores the body of AUTH_NONE.
+/// Fails if the body of an AUTH_SYS credential cannot be decoded. Ignores the body of an AUTH_NONE
+/// credential.
 pub(super) fn decode(auth: &xdr::OpaqueAuth) -> Result<Credential, AuthStat> {
     match auth.flavor.cast_unsigned() {
         AUTH_NONE => Ok(Credential::None),

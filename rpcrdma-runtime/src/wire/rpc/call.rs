@@ -110,7 +110,8 @@ impl CallHeader {
         xdr::RpcMsg { xid: self.xid, body: xdr::RpcBody::Call(body) }.encode(sink)
     }
 
-    /// Writes the header up to and including the credential: the input of a verifier.
+    /// Writes the header up to and including the credential. The verifier of RPCSEC_GSS is a checksum of
+    /// these bytes.
     ///
     /// # Errors
     /// Fails if the credential exceeds the bounds of its flavor, or with the sink's error.
@@ -138,7 +139,8 @@ impl CallHeader {
         CallHeader::decode_verified(reader).map(|(header, _, _)| header)
     }
 
-    /// Reads the header. Also returns the verifier, and the size in bytes of the header before the verifier.
+    /// Reads the header. Also returns the verifier, and the size in bytes of the part of the header that
+    /// precedes the verifier.
     fn decode_verified(reader: &mut Reader<'_>) -> Result<(Self, Verifier, usize), CallRefusal> {
         let before = reader.remaining();
         // Reads single words, because the error depends on how much of the header is present.
@@ -169,7 +171,7 @@ pub struct RpcCall {
     /// The caller's verifier.
     pub verifier: Verifier,
     message: Received,
-    /// The size of the header before the verifier, in bytes.
+    /// The size in bytes of the part of the header that precedes the verifier.
     unverified: usize,
     header_len: usize,
 }
@@ -193,7 +195,8 @@ impl RpcCall {
         &self.message
     }
 
-    /// Returns the input of the verifier: the header up to and including the credential.
+    /// Returns the header up to and including the credential. The verifier of RPCSEC_GSS is a checksum of
+    /// these bytes.
     #[must_use]
     pub fn unverified(&self) -> &[u8] {
         self.message.stream.get(..self.unverified).unwrap_or_default()

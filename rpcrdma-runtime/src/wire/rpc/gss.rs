@@ -53,7 +53,8 @@ impl GssCredential {
     /// Encodes the body.
     ///
     /// # Errors
-    /// Fails if the handle is 4 GiB or longer. Encoding a call header rejects a handle above [`MAX_HANDLE`].
+    /// Fails if the handle is 4 GiB or longer. Encoding a call header fails if the handle exceeds
+    /// [`MAX_HANDLE`].
     pub fn encode(&self) -> Result<Bytes, Error> {
         let gss_proc = match self.control {
             GssControl::Data => xdr::RpcGssProcT::Data,

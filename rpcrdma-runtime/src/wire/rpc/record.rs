@@ -89,7 +89,7 @@ impl Records {
     /// `input` and call this method again.
     ///
     /// # Errors
-    /// Returns [`RecordError`] if the stream is unusable.
+    /// Returns [`RecordError`] if the record exceeds the limit. The stream is then unusable.
     pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, RecordError> {
         loop {
             let fragment = match self.fragment {

@@ -39,7 +39,7 @@ extern "C" fn rdma_destroy_event_channel(channel: *mut EventChannel) {
         return device.report("an event channel is destroyed before its id");
     }
     match device.event_queues.remove(&at) {
-        // SAFETY: the object was allocated here and is no longer in the table.
+        // SAFETY: the object was allocated by `allocate` and is no longer in the table.
         Some(queue) => unsafe { free(queue.raw) },
         None => device.report("an unknown event channel is destroyed"),
     }
@@ -146,7 +146,7 @@ extern "C" fn rdma_create_qp(
     attributes: *mut ib::ibv_qp_init_attr,
 ) -> c_int {
     let mut device = device();
-    // SAFETY: the caller's pointer is valid.
+    // SAFETY: the caller's pointer is valid, and nothing else accesses the attributes during this call.
     let attributes = unsafe { &mut *attributes };
     let context = device.ids.get(&id.addr()).and_then(|ident| ident.context);
     if context.is_none() || device.domains.get(&pd.addr()).map(|domain| domain.context) != context {

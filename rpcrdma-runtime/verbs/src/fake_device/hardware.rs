@@ -55,7 +55,7 @@ impl Device {
             self.report("a context is closed before the objects that depend on it");
         }
         match self.contexts.remove(&at) {
-            // SAFETY: the context was allocated here and is no longer in the table.
+            // SAFETY: the context was allocated by `allocate` and is no longer in the table.
             Some(context) => unsafe { free(context.raw) },
             None => self.report("an unknown context is closed"),
         }
@@ -77,8 +77,9 @@ extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ib::ibv_device
 extern "C" fn ibv_free_device_list(list: *mut *mut ib::ibv_device) {
     let mut device = device();
     match device.lists.remove(&list.addr()) {
-        // SAFETY: the list was allocated here and is no longer in the table. The caller's pointer may have
-        // the provenance of the first element only, so the list is freed through the pointer from the table.
+        // SAFETY: the list was allocated by `allocate` and is no longer in the table. The caller's pointer
+        // may have the provenance of the first element only, so the list is freed through the pointer from
+        // the table.
         Some(list) => unsafe { free(list) },
         None => device.report("an unknown device list is freed"),
     }

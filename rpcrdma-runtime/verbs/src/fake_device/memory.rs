@@ -190,7 +190,7 @@ extern "C" fn ibv_dealloc_pd(pd: *mut ib::ibv_pd) -> c_int {
         device.leaked_domains.push(domain);
         return libc::EBUSY;
     }
-    // SAFETY: the object was allocated here and is no longer in the table.
+    // SAFETY: the domain was allocated by `allocate` and is no longer in the table.
     unsafe { free(domain.raw) };
     0
 }
@@ -248,7 +248,7 @@ extern "C" fn ibv_dereg_mr(mr: *mut ib::ibv_mr) -> c_int {
         device.leaked_regions.push(region);
         return libc::EBUSY;
     }
-    // SAFETY: the object was allocated here and is no longer in the table.
+    // SAFETY: the region was allocated by `allocate` and is no longer in the table.
     unsafe { free(region.raw) };
     0
 }
@@ -277,7 +277,7 @@ pub(super) extern "C" fn dealloc_mw(mw: *mut ib::ibv_mw) -> c_int {
         device.report("an unknown memory window is freed");
         return libc::EINVAL;
     };
-    // SAFETY: the object was allocated here and is no longer in the table.
+    // SAFETY: the window was allocated by `allocate` and is no longer in the table.
     unsafe { free(window.raw) };
     0
 }

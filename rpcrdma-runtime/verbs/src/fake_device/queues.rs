@@ -130,7 +130,7 @@ extern "C" fn ibv_destroy_comp_channel(channel: *mut ib::ibv_comp_channel) -> c_
         device.report("an unknown completion channel is destroyed");
         return libc::EINVAL;
     };
-    // SAFETY: the channel was allocated here and is no longer in the table.
+    // SAFETY: the channel was allocated by `allocate` and is no longer in the table.
     unsafe { free(channel.raw) };
     0
 }
@@ -188,7 +188,7 @@ extern "C" fn ibv_destroy_cq(cq: *mut ib::ibv_cq) -> c_int {
             "a completion queue is destroyed before its events are acknowledged, which would deadlock",
         );
     }
-    // SAFETY: the queue was allocated here and is no longer in the table.
+    // SAFETY: the queue was allocated by `allocate` and is no longer in the table.
     unsafe { free(queue.raw) };
     0
 }

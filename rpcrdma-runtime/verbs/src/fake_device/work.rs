@@ -164,7 +164,7 @@ impl Device {
             return self.report("an unknown queue pair is destroyed");
         };
         self.remove_completions(pair.queue, pair.number);
-        // SAFETY: the queue pair was allocated here and is no longer in the table.
+        // SAFETY: the queue pair was allocated by `allocate` and is no longer in the table.
         unsafe { free(pair.raw) };
     }
 
@@ -338,12 +338,14 @@ impl Device {
         };
         let moved = if writes {
             self.gathered(domain, posted).map(|octets| {
-                // SAFETY: the memory is registered, as in `touch`, and the key permits writes.
+                // SAFETY: the memory is registered, as in `touch`, and the key permits writes. The source is
+                // a separate buffer, so the ranges do not overlap.
                 unsafe { ptr::copy_nonoverlapping(octets.as_ptr(), memory, octets.len()) };
                 self.last_write = memory.addr();
             })
         } else {
-            // SAFETY: the memory is registered, as in `touch`, and the key permits reads.
+            // SAFETY: the memory is registered, as in `touch`, and the key permits reads. Nothing writes the
+            // memory during the read.
             let mut octets = unsafe { slice::from_raw_parts(memory, len) }.to_vec();
             if self.faults.short_reads {
                 octets.truncate(len / 2);

@@ -6,7 +6,7 @@ use rpcrdma_runtime::proto::work::{RegionPart, Token};
 /// The regions that outstanding RDMA Reads fill.
 #[derive(Debug, Default)]
 pub struct ReadRegions {
-    /// The region and the part of each outstanding RDMA Read.
+    /// For each outstanding RDMA Read, the number of its region and the part of the region that it fills.
     reads: BTreeMap<Token, (u64, RegionPart)>,
     /// Regions by number, each with the number of octets that have not arrived.
     regions: BTreeMap<u64, (BytesMut, u64)>,

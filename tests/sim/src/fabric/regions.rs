@@ -48,7 +48,7 @@ impl Regions {
         std::mem::take(&mut self.0).into_values().map(|region| region.memory).collect()
     }
 
-    /// Invalidates a handle for the peer's Send with Invalidate.
+    /// Invalidates the handle that the peer's Send with Invalidate specifies.
     ///
     /// # Errors
     /// Fails if the peer cannot access the handle.
@@ -66,7 +66,7 @@ impl Regions {
     ///
     /// # Errors
     /// Fails if the handle is unknown or fenced, if it allows no writes, or if the range is out of bounds.
-    /// The memory is then unchanged.
+    /// On failure, the memory is unchanged.
     pub(super) fn write(&mut self, sink: &Segment, data: &[u8]) -> Result<(), &'static str> {
         let region = self.accessible(sink.handle)?;
         let start = region.start(sink.offset, data.len())?;

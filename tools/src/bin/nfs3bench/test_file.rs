@@ -101,7 +101,8 @@ impl<'a> TestFile<'a> {
         Ok(())
     }
 
-    /// Removes the file. A failure is only a warning, so that it does not hide an error of the measurement.
+    /// Removes the file. A failure causes only a warning, so that it does not hide an error from the
+    /// measurement.
     pub(crate) fn remove(self) {
         let removed = match self.access {
             Access::Client(file) => self.runtime.block_on(file.remove()),

@@ -251,7 +251,7 @@ fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
 }
 
 /// Replaces each word in turn with a huge count, an invalid bool or enum value, or nonzero padding. The
-/// result must be rejected, or must be the encoding of the decoded value.
+/// changed bytes must be rejected, or must decode to a value that encodes to the same bytes.
 fn survives_changed_words(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {

@@ -127,8 +127,8 @@ fn signal(process: u32, name: &str) -> Result<()> {
 /// The configuration file, relative to the root.
 const CONFIG: &str = "etc/nfs3d.toml";
 
-/// Returns a `systemd-nspawn` command for the root, to which the caller adds a program or `--boot`. The
-/// container uses this machine's network, and does not depend on this machine's systemd.
+/// Returns a `systemd-nspawn` command for the root. The caller adds a program or `--boot`. The container
+/// uses this machine's network, and does not depend on this machine's systemd.
 fn nspawn(root: &Path) -> Command {
     let mut command = Command::new("systemd-nspawn");
     command.args(["--quiet", "--register=no", "--keep-unit", "--console=pipe", "--machine=nfs3d"]);
@@ -136,8 +136,8 @@ fn nspawn(root: &Path) -> Command {
     command
 }
 
-/// Installs and enables the service, which exports two directories. The unit makes only the first writable.
-/// Returns the service's port.
+/// Installs and enables the service, which exports `/srv/data` and `/opt/system`. The unit makes only
+/// `/srv/data` writable. Returns the service's port.
 fn install(unpacked: &Unpacked<'_>, root: &Path) -> Result<u16> {
     let units = root.join("etc/systemd/system");
     let enabled = units.join("multi-user.target.wants");
@@ -195,7 +195,8 @@ fn check_confinement(system: u32) -> Result<()> {
         let found = field(&status, name)?;
         ensure!(found == expected, "{name} of nfs3d is {found}, expected {expected}");
     }
-    // systemd-nspawn filters the system calls of every process. The unit adds filters.
+    // systemd-nspawn filters the system calls of every process in the container. The unit adds filters for
+    // `nfs3d`.
     let filters = |status: &str| Ok::<u32, anyhow::Error>(field(status, "Seccomp_filters")?.parse()?);
     let of_system = fs::read_to_string(format!("/proc/{system}/status"))?;
     ensure!(filters(&status)? > filters(&of_system)?, "the unit does not filter system calls");

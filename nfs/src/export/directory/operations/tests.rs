@@ -58,7 +58,8 @@ fn a_directory_without_fsync_is_synced() {
     assert_eq!(export.write_verifier(), verifier);
 }
 
-/// fsync is impossible: the system cannot open a link, and opening a FIFO has side effects.
+/// fsync of a link or FIFO is impossible: the system cannot open a link, and opening a FIFO has side effects.
+/// The whole file system is synced instead.
 #[test]
 fn attributes_of_links_and_pipes_are_synced() {
     let dir = tempfile::tempdir().unwrap();

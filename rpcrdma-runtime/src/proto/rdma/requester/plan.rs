@@ -26,8 +26,8 @@ pub(super) struct Plan {
 pub(super) struct Planner {
     /// The maximum size of a Long call's Send.
     pub(super) threshold: u32,
-    /// The maximum size of any other call's Send: negotiated, or announced by the responder (RFC 5666 section
-    /// 6.2).
+    /// The maximum size of any other call's Send: the negotiated size, or the limit that results from the
+    /// responder's announcement (RFC 5666 section 6.2).
     pub(super) inline: u32,
     /// Whether the call may have Read chunks.
     pub(super) reads: bool,

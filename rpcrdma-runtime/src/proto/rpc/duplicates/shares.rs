@@ -93,8 +93,9 @@ impl Shares {
         }
     }
 
-    /// Returns the last use of the reply to evict for a further call of this owner. Returns `None` if the
-    /// owner would then have a larger share than every owner with replies, and has no cached reply itself.
+    /// Chooses the reply to evict for a further call of this owner, and returns the number of its last use.
+    /// Returns `None` if the owner would then have a larger share than every owner with replies, and has no
+    /// cached reply itself.
     pub(super) fn for_call_of(&self, owner: &Owner) -> Option<u64> {
         let own = self.owners.get(owner);
         let wanted = own.map_or(0, Share::entries).saturating_add(1);
@@ -103,14 +104,14 @@ impl Shares {
         if entries >= wanted { Some(oldest) } else { own?.cached.first().copied() }
     }
 
-    /// Returns the last use of the reply to evict: the least recently used reply of the owner with the most
-    /// entries. Returns `None` if no reply is cached.
+    /// Chooses the least recently used reply of the owner with the most entries. Returns the number of its
+    /// last use, or `None` if no reply is cached.
     pub(super) fn of_most_entries(&self) -> Option<u64> {
         last(&self.by_entries).map(|(_, oldest)| oldest)
     }
 
-    /// Returns the last use of the reply to evict: the least recently used reply of the owner whose replies
-    /// use the most bytes. Returns `None` if no reply is cached.
+    /// Chooses the least recently used reply of the owner whose replies use the most bytes. Returns the
+    /// number of its last use, or `None` if no reply is cached.
     pub(super) fn of_most_bytes(&self) -> Option<u64> {
         last(&self.by_bytes).map(|(_, oldest)| oldest)
     }

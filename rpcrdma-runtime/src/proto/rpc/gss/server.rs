@@ -31,9 +31,9 @@ pub struct GssServerOptions {
     /// Maximum number of established contexts (default 4,096; at least 1). Beyond this number, the least
     /// recently used context is dropped, and its client must create a new context.
     pub max_contexts: usize,
-    /// Maximum number of contexts under construction (default 256; at least 1). These contexts are counted
-    /// separately: anyone can start a context, but only the caller of an established context is
-    /// authenticated.
+    /// Maximum number of contexts under construction (default 256; at least 1). Anyone can start a context.
+    /// Because these contexts are counted separately, unauthenticated clients cannot evict established
+    /// contexts.
     pub max_unfinished: usize,
     #[doc(hidden)]
     pub non_exhaustive: (),

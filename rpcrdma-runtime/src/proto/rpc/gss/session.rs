@@ -12,8 +12,8 @@ use crate::wire::rpc::{
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer, Size};
 
 /// A client's context with a server. The session does not assign sequence numbers. The caller assigns each
-/// call a unique number below 2^31. The difference between this number and the lowest unanswered number must
-/// be less than [`GssSession::window`].
+/// call a unique number below 2^31. The difference between this number and the lowest number of an
+/// unanswered call must be less than [`GssSession::window`].
 #[derive(Clone)]
 pub struct GssSession {
     context: Arc<dyn GssContext>,

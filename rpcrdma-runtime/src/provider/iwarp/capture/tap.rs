@@ -239,7 +239,7 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    /// Returns the lengths of packets for a stream that arrives in pieces of `step` octets.
+    /// Splits a stream that arrives in pieces of `step` octets, and returns the lengths of the packets.
     fn packets(stream: &[u8], step: usize, markers: bool) -> Vec<usize> {
         let mut splitter = PacketSplitter::default();
         splitter.begin(markers);
@@ -277,8 +277,8 @@ mod tests {
 
     #[test]
     fn packets_of_a_stream_with_markers_end_with_its_fpdus() {
-        // A marker, an FPDU of 8 octets, an FPDU of 504 octets that contains a marker, and an FPDU of 16
-        // octets.
+        // FPDUs of 8, 504 and 16 octets, not counting two markers of 4 octets: one before the first FPDU, and
+        // one within the second.
         let mut stream = vec![0; 4 + 8 + 504 + 4 + 16];
         stream[5] = 2;
         stream[12..14].copy_from_slice(&498_u16.to_be_bytes());
