@@ -1,5 +1,5 @@
-//! The fuzz targets for octets from a peer. `tests/tests/fuzz_seeds.rs` also runs them on messages from other
-//! implementations.
+//! The fuzz targets for octets from a peer. `tests/tests/fuzz_seeds.rs` also runs them on their seeds, and
+//! runs `header` on captured messages.
 
 use std::collections::{BTreeMap, VecDeque};
 

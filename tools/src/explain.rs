@@ -273,7 +273,7 @@ impl Tracked {
         for peer in [Peer::Client, Peer::Server] {
             self.feed(peer, |direction, emit| direction.finish(time, emit));
         }
-        // Check only now, because the last bytes of either peer may be the first that identify iWARP.
+        // Set only now, because the last bytes of either peer may be the first that identify iWARP.
         self.connection.is_iwarp = self.connection.conversation.is_certain;
         for peer in [Peer::Client, Peer::Server] {
             let PeerState { direction, decoder, .. } = self.state(peer);

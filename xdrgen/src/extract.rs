@@ -36,7 +36,8 @@ pub enum Region {
     Definition {
         /// The end of the definition in the text, including comments after it.
         end: usize,
-        /// The tokens, separated by single spaces. Definitions with the same key are extracted only once.
+        /// The tokens, separated by single spaces. Of indented definitions with the same key, only the first
+        /// is extracted.
         key: String,
         /// The names that the definition uses as sizes.
         sizes: BTreeSet<String>,

@@ -95,8 +95,8 @@ pub struct Derives {
 #[derive(Clone, Debug)]
 pub enum Body {
     Alias(Type),
-    /// A struct with one unnamed field, which is a counted array or a list. Represents an argument or a
-    /// result, or a typedef of a bounded array or of a list.
+    /// A struct with one unnamed field, which is a counted array or a list. Represents an argument, a result,
+    /// or a typedef whose target is a bounded array or a list.
     Newtype(Field),
     Enum(Vec<Member>),
     Struct(Vec<Field>),

@@ -133,8 +133,8 @@ pub(crate) fn open_comment(line: &str) -> Option<usize> {
             [b'\'', b'"', b'\'', ..] => 3,
             [b'"', ..] if may_quote => {
                 let length = string_length(rest);
-                // After a `"` without a second `"`, later quotation marks begin no string, so that the run
-                // time stays linear.
+                // After a `"` that begins no string, no later `"` (such as `\"`) begins a string, so that the
+                // run time stays linear.
                 may_quote = length.is_some();
                 length.unwrap_or(1)
             }

@@ -24,7 +24,7 @@ const TABLE: &str = "specs/requirements/README.md";
 /// Options of `cargo xtask trace`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Print no list; fail if a MUST or MUST NOT is missing or the table is out of date
+    /// Print no list; also fail if the table is out of date
     #[arg(long)]
     consistent: bool,
     /// Write the table that README links to

@@ -173,7 +173,7 @@ pub trait Procedure: 'static {
     /// RPC-over-RDMA compile only if [`MAX_REPLY`](Procedure::MAX_REPLY) allows at most 16 items.
     const EXCESS_ITEMS: bool = false;
 
-    /// Returns the maximum size of the reply to these arguments. The default is
+    /// Returns the bounds of the reply to a call with these arguments. The default is
     /// [`MAX_REPLY`](Procedure::MAX_REPLY). If the bounds do not depend on the arguments, use that constant,
     /// which is checked at compile time. The result of this function is not checked.
     fn reply_bounds(args: &Self::Args) -> ReplyBounds {

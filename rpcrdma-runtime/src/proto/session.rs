@@ -497,7 +497,7 @@ impl<R: SessionRequester> Session<R> {
         self.events.push_back(SessionEvent::Disconnected(reason.clone()));
         match self.policy.reconnect {
             Some(reconnect) => {
-                // If no call is unanswered or was lost, the end of the connection is a failure only if
+                // If no call was lost and none is unanswered, the end of the connection is a failure only if
                 // [`Policy::keep`] is set.
                 let needed = self.policy.keep || self.unanswered() > 0;
                 let failed = match state {

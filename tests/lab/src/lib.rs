@@ -251,7 +251,7 @@ impl Lab {
         Ok(folder)
     }
 
-    /// Removes the directory of each guest if the process that booted the guest has exited.
+    /// Removes the directories of guests that [`Lab::boot`] booted in processes that have exited.
     fn remove_stale_runs(&self) {
         for entry in fs::read_dir(self.cache.join("run")).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -434,7 +434,7 @@ fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     write().map_err(at(initrd))
 }
 
-/// Returns true if this process is QEMU and has not exited. Process ids are reused, so the process name is
+/// Returns true if `process` is the id of a running QEMU. Process ids are reused, so the process name is
 /// checked.
 fn is_qemu(process: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();

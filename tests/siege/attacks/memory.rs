@@ -57,8 +57,8 @@ pub(super) async fn unread_over_rdma(target: Target, hosts: usize) -> Infallible
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends READs and does not read the replies. The server counts such small replies toward its memory budget
-/// per connection, not per call.
+/// Sends READs of 16 KiB and does not read the replies. The server counts replies of this size toward its
+/// memory budget per connection, not per call.
 pub(super) async fn small_unread_over_rdma(target: Target, hosts: usize, connections: usize) -> Infallible {
     let attempt = move |target: Target, number: usize| async move {
         let socket = connect_without_buffers(host(number % hosts), target.rdma).await?;

@@ -105,7 +105,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns the rows, with times since 1970.
+    /// Returns the rows. Their times are in nanoseconds since 1970, not yet relative to the first packet.
     fn rows(self, is_brief: bool) -> Vec<Row> {
         let row = |time, by, kind, text| vec![Row { time, by, call: None, kind, depth: 0, text }];
         match self {

@@ -147,8 +147,8 @@ fn text(trace: &Trace, selection: Selection) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Returns the text of a trace without the parts that vary between runs, such as times, handles, XIDs and
-/// ports.
+/// Returns the text of a trace. Replaces or removes the parts that vary between runs, such as times, handles,
+/// XIDs and ports.
 fn redacted(trace: &Trace) -> String {
     let mut text = text(trace, Selection::default());
     for connection in &trace.connections {

@@ -324,8 +324,7 @@ impl<'m> Walk<'m> {
             _ if known.is_some() && known == kept => {}
             _ => {
                 self.emit_sent(path.part(&union.discriminant_name), Kind::Form(one, other));
-                // If the types of the discriminants differ, arms with the same value do not correspond to
-                // each other.
+                // If the discriminants differ, arms with the same value do not correspond to each other.
                 self.in_messages = false;
             }
         }

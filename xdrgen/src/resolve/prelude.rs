@@ -12,8 +12,8 @@ use crate::ir::Scalar;
 use crate::parse::{ParseOptions, parse_extract};
 use crate::source::Span;
 
-/// Definitions from the documents on RPC and from C's RPC headers. The flavor in
-/// `opaque_auth` is an integer, since an unknown flavor must be decoded before a reply can reject it.
+/// Definitions from the documents on RPC and from C's RPC headers. The flavor in `opaque_auth` is an integer,
+/// since an unknown flavor must be decoded before a reply can reject it.
 const TEXT: &str = include_str!("prelude.x");
 
 /// Returns the scalar type for an alias such as `int32_t`, if any. XDR's smallest integer has four bytes.

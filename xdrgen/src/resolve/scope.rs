@@ -404,7 +404,7 @@ fn is_within(place: Span, around: Span) -> bool {
     around.source == place.source && around.start <= place.start && place.end <= around.end
 }
 
-/// If one published document defines a type several times, maps every other definition to the preferred
+/// If one published document defines a type several times, maps the other definitions to the preferred
 /// definition. The criteria, in order: no undefined names, the most parts (if all definitions of the name
 /// are of one kind), the last position.
 fn better<'a>(

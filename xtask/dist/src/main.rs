@@ -37,7 +37,7 @@ enum Task {
         #[arg(long, requires = "check")]
         no_build: bool,
     },
-    /// Check that a release can be published, pack the published crates, and build the archive
+    /// Check that a release can be published, pack its crates, and build the archive
     Release(release::Options),
 }
 

@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn depths_are_limited_by_both_peers() {
         // Each case has the depths of a request, and the depths that the responder uses. If the request does
-        // not negotiate its ORD, the reply does not negotiate its IRD, and vice versa.
+        // not negotiate its ORD (or IRD), the reply does not negotiate its IRD (or ORD).
         for ((ird, ord), (kept_ird, kept_ord)) in [
             ((128, 0), (0, 16)),
             ((1, 1), (1, 1)),

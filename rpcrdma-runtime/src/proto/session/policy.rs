@@ -139,7 +139,8 @@ impl Backoff {
     }
 }
 
-/// The failed connection attempts since the last working connection, and the delay before the next attempt.
+/// The failed connection attempts since the last working connection, and the earliest time of the next
+/// attempt.
 #[derive(Debug)]
 pub(super) struct Attempts {
     rng: Rng,

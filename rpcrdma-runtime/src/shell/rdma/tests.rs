@@ -209,7 +209,7 @@ fn files() -> &'static Files {
     Box::leak(Box::default())
 }
 
-/// Waits until all other tasks are idle, because the paused clock advances only then.
+/// Waits until all other tasks are idle: the paused clock advances only then.
 async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }

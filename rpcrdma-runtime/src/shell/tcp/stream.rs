@@ -311,8 +311,8 @@ mod tests {
         (local.unwrap(), peer)
     }
 
-    /// Sends parts of a record at intervals of 11 s. Returns the number of accepted parts, and the
-    /// error, if any.
+    /// Sends parts of a record at intervals of 11 s. Returns the number of accepted parts, and the error,
+    /// if any.
     async fn send_slowly(part: usize) -> (usize, Option<String>) {
         let (local, mut peer) = connected().await;
         let (mut incoming, _outgoing) = halves(local, &TcpOptions::default(), 64 << 10);

@@ -6,8 +6,8 @@ use crate::wire::generated::rpcrdma1 as xdr;
 /// One segment of a Read chunk (RFC 8166 section 3.4.5). Segments with the same position form one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadSegment {
-    /// Position of the chunk's item in the unreduced Payload stream, or 0 if the chunk contains the
-    /// Payload stream.
+    /// Position of the chunk's item in the unreduced Payload stream, or 0 if the chunk contains the Payload
+    /// stream.
     pub position: u32,
     /// The memory segment.
     pub segment: Segment,

@@ -110,8 +110,8 @@ impl CallHeader {
         xdr::RpcMsg { xid: self.xid, body: xdr::RpcBody::Call(body) }.encode(sink)
     }
 
-    /// Writes the header up to and including the credential. The verifier of RPCSEC_GSS is a checksum of
-    /// these bytes.
+    /// Writes the header up to and including the credential. An RPCSEC_GSS verifier is a checksum of these
+    /// bytes.
     ///
     /// # Errors
     /// Fails if the credential exceeds the bounds of its flavor, or with the sink's error.
@@ -195,8 +195,8 @@ impl RpcCall {
         &self.message
     }
 
-    /// Returns the header up to and including the credential. The verifier of RPCSEC_GSS is a checksum of
-    /// these bytes.
+    /// Returns the header up to and including the credential. An RPCSEC_GSS verifier is a checksum of these
+    /// bytes.
     #[must_use]
     pub fn unverified(&self) -> &[u8] {
         self.message.stream.get(..self.unverified).unwrap_or_default()

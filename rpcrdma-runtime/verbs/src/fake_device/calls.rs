@@ -39,7 +39,7 @@ extern "C" fn rdma_destroy_event_channel(channel: *mut EventChannel) {
         return device.report("an event channel is destroyed before its id");
     }
     match device.event_queues.remove(&at) {
-        // SAFETY: the object was allocated by `allocate` and is no longer in the table.
+        // SAFETY: the channel was allocated by `allocate` and is no longer in the table.
         Some(queue) => unsafe { free(queue.raw) },
         None => device.report("an unknown event channel is destroyed"),
     }

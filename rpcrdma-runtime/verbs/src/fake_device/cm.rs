@@ -301,7 +301,7 @@ impl Device {
         if let Some(context) = ident.context {
             self.close(context);
         }
-        // SAFETY: the object was allocated by `allocate` and is no longer in the table.
+        // SAFETY: the id was allocated by `allocate` and is no longer in the table.
         unsafe { free(ident.raw) };
         Ok(())
     }

@@ -8,8 +8,8 @@ use super::*;
 fn messages_of_all_sizes_are_sent_in_both_directions() {
     with(Settings::CARD, async |_| {
         let (mut local, mut peer) = connected(&options()).await;
-        // The messages are, in this order: inline, copied, registered, partly registered, with too many parts
-        // for one request, and empty.
+        // In this order: an inline message, a copied message, a registered message, a partly registered
+        // message, a message that has too many parts for one request, and an empty message.
         for pieces in
             [vec![20], vec![100, 300], vec![15_000], vec![100, 9000, 200, 5000], vec![3000; 6], vec![]]
         {

@@ -364,7 +364,7 @@ impl Net {
         self.close(Side::Right, reason);
     }
 
-    /// Ends the connection for `side`, whose last completion returns all its memory.
+    /// Ends the connection for `side`. The last completion of `side` returns all its memory.
     pub(super) fn close(&mut self, side: Side, reason: CloseReason) {
         if self.end(side).closed {
             return;

@@ -136,8 +136,8 @@ fn nspawn(root: &Path) -> Command {
     command
 }
 
-/// Installs and enables the service, which exports `/srv/data` and `/opt/system`. The unit makes only
-/// `/srv/data` writable. Returns the service's port.
+/// Installs and enables the service, which exports `/srv/data` and `/opt/system`. Of these, the unit makes
+/// only `/srv/data` writable. Returns the service's port.
 fn install(unpacked: &Unpacked<'_>, root: &Path) -> Result<u16> {
     let units = root.join("etc/systemd/system");
     let enabled = units.join("multi-user.target.wants");

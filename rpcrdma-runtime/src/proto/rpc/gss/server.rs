@@ -32,8 +32,8 @@ pub struct GssServerOptions {
     /// recently used context is dropped, and its client must create a new context.
     pub max_contexts: usize,
     /// Maximum number of contexts under construction (default 256; at least 1). Anyone can start a context.
-    /// Because these contexts are counted separately, unauthenticated clients cannot evict established
-    /// contexts.
+    /// Contexts under construction are counted separately, so unauthenticated clients cannot evict
+    /// established contexts.
     pub max_unfinished: usize,
     #[doc(hidden)]
     pub non_exhaustive: (),
