@@ -33,7 +33,8 @@ pub trait BorrowedProcedure: 'static {
     /// The maximum size of every reply: see [`super::Procedure::MAX_REPLY`].
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res<'static>>();
 
-    /// Returns the bounds of the reply to a call with these arguments: see [`super::Procedure::reply_bounds`].
+    /// Returns the bounds of the reply to a call with these arguments: see
+    /// [`super::Procedure::reply_bounds`].
     fn reply_bounds(args: &Self::Args<'_>) -> ReplyBounds {
         let _ = args;
         Self::MAX_REPLY
