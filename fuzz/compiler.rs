@@ -5,8 +5,8 @@ use rpcrdma_xdrgen::diag::render;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Generated, Options};
 
-/// Checks arbitrary text in each document format. The span of a diagnostic must end at most one byte after
-/// the text.
+/// Checks arbitrary text as a document of each format. The span of a diagnostic must end at most one byte
+/// past the end of the text.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for name in ["a.x", "a.txt", "a"] {
@@ -22,8 +22,8 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Compiles arbitrary text. All output must be valid Rust. Without output, at least one error must be
-/// reported.
+/// Compiles arbitrary text. All output must be valid Rust. If nothing is emitted, at least one error
+/// must be reported.
 ///
 /// A form feed on a line by itself separates two documents.
 pub(crate) fn generate(data: &[u8]) {

@@ -42,7 +42,7 @@ pub(crate) fn directory(data: &[u8]) {
     let abilities = Abilities { devices, nul_in_links: false, reused_handles: true, directory_links: 1 };
     compare_with_model(data, export, abilities);
     assert_eq!(fs::read(&outside).expect("the file outside the export"), b"unchanged");
-    assert_eq!(fs::read_dir(&outer).expect("a listing").count(), 2, "files outside the export");
+    assert_eq!(fs::read_dir(&outer).expect("a listing").count(), 2, "expected only `inside` and `outside`");
 }
 
 /// The device numbers for MKNOD. They are not 0:0, because every process may create the character device 0:0.

@@ -124,7 +124,7 @@ pub(crate) fn gss(data: &[u8]) {
             "the replay has a reply, but the first call has none"
         );
         let calls = std::mem::take(&mut *recorder.0.lock().expect("no panic"));
-        // A changed flavor turns the message into a call without RPCSEC_GSS, which has no caller.
+        // If the flavor was changed, the message is a call without RPCSEC_GSS and has no `GssCaller`.
         let mut calls = calls.into_iter().filter_map(|(caller, arguments)| Some((caller?, arguments)));
         let Some((caller, arguments)) = calls.next() else { continue };
         assert!(calls.next().is_none(), "a call runs twice");
@@ -315,7 +315,8 @@ async fn client_over_tcp<Calling: Future<Output = ()>>(
     tokio::join!(answering, calling);
 }
 
-/// Makes NFS calls over RDMA to an arbitrary server. Every call must end before its timeout.
+/// Makes NFS calls over RDMA to a server that sends arbitrary messages. Every call must end before its
+/// timeout.
 pub(crate) fn client(data: &[u8]) {
     let runtime = SHARED.runtime.lock().expect("no panic");
     let hostile = Hostile::new(data);

@@ -1,5 +1,5 @@
-//! The fuzz targets for octets from a peer. `tests/tests/fuzz_seeds.rs` also runs them on their seeds, and
-//! runs `header` on captured messages.
+//! The fuzz targets for code that handles octets from a peer. `tests/tests/fuzz_seeds.rs` also runs the
+//! targets on their seeds, and runs `header` on captured messages.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -68,7 +68,8 @@ pub(crate) fn private_data(data: &[u8]) {
     }
 }
 
-/// Splits a stream into RPC records, all at once and in pieces, and decodes the RPC headers of the records.
+/// Passes a stream to [`Records`], all at once and in pieces. The records must be the same in both cases.
+/// Also decodes the RPC headers of the records.
 pub(crate) fn records(data: &[u8]) {
     let expected = split(data, data.len().max(1));
     for piece in [1, 7] {

@@ -7,7 +7,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-/// Modules and their documents. A document `NAME.txt` or `NAME.x` may have a binding, `NAME.ddp.toml`.
+/// Names of modules, and the paths of their documents without extensions. A document `NAME.txt` or `NAME.x`
+/// may have a binding, `NAME.ddp.toml`.
 const PROTOCOLS: &[(&str, &[&str])] = &[
     ("nfs3", &["../specs/nfs3"]),
     ("mount3", &["../specs/mount3"]),

@@ -183,7 +183,7 @@ fn readdirplus(run: &mut Run<'_>) {
     let borrowed::Readdirplus3Res::Nfs3Ok(mut reply) = xdr::from_slice(&bytes).unwrap() else {
         unreachable!("the message is a successful reply")
     };
-    // Use decoded entries, as a server does. Undecoded entries would be copied as a single block.
+    // Encode decoded entries, as a server does. An undecoded list would be copied as a single block.
     let entries = reply.reply.entries.to_vec();
     reply.reply.entries = ListRef::new(&entries);
     encode!(run, "READDIRPLUS of 100", bytes, Readdirplus3Res, READDIRPLUS3res, {

@@ -4,8 +4,8 @@
 //! `cargo bench -p rpcrdma-benches --bench transport --features peers -- [ROUNDS]`
 //!
 //! Client and server use the loopback interface and share one process, except in the measurement of idle
-//! connections. Files are in memory. Every round runs the rows on all transports in turn, so that a slow
-//! phase of the machine affects all of them.
+//! connections. Files are in memory. Every round runs each row on all transports in turn, so that a slow
+//! phase of the machine affects all transports.
 //!
 //! For a profiler, `ONLY="null"` runs one row over iWARP. `ONLY="read1m tcp spawned"` runs another row
 //! over TCP on the multi-thread runtime. `ONLY=idle` measures idle connections only.

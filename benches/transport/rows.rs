@@ -20,7 +20,7 @@ pub(crate) struct Row {
     /// Calls per round.
     pub(crate) calls: u32,
     pub(crate) base: Base,
-    /// The goals for iWARP with and without CRCs: the maximum ratios of the row's time to its base.
+    /// The goals for iWARP with and without CRCs: the maximum ratios of the row's time to that of `base`.
     pub(crate) goals: [Option<f64>; 2],
     pub(crate) log: Log,
 }

@@ -188,7 +188,8 @@ impl Remote {
     /// links are not followed. For a path outside the export, returns the export's root.
     ///
     /// # Errors
-    /// [`ClientError::Call`] or [`ClientError::Status`], with the path up to the component that failed.
+    /// [`ClientError::Call`] or [`ClientError::Status`], with the path up to the component whose lookup
+    /// failed.
     pub async fn find(&self, path: &[u8]) -> Result<RemoteFile, ClientError> {
         let wanted: Vec<Bytes> = components(path).collect();
         let below = wanted.strip_prefix(&self.mounted[..]).unwrap_or_default();
@@ -200,7 +201,8 @@ impl Remote {
         Ok(at)
     }
 
-    /// Returns the connection for calls of the NFS program.
+    /// Returns the connection that carries the calls of the NFS program. Calls made directly on this
+    /// connection do not use RPCSEC_GSS.
     #[must_use]
     pub fn connection(&self) -> &ServerConnection {
         &self.connection

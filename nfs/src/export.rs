@@ -273,7 +273,7 @@ pub struct Space {
 pub struct ExportLimits {
     /// The largest READ and WRITE, in bytes.
     pub transfer: u32,
-    /// The largest listing, in bytes of XDR.
+    /// The largest READDIR or READDIRPLUS result, in bytes of XDR.
     pub listing: u32,
     /// The largest file, in bytes.
     pub file_size: u64,
@@ -354,7 +354,7 @@ pub trait TryExport {
 
 /// A file system that can be served.
 ///
-/// Calls block until they are done. If [`Export::BLOCKS`] is true, calls may wait for a device, so the server
+/// All methods are synchronous. If [`Export::BLOCKS`] is true, calls may wait for a device, so the server
 /// runs them on the blocking pool. [`TryExport`] has non-blocking variants. All calls may run concurrently.
 /// Handles, names, sizes and cookies come from the peer and may have any value.
 pub trait Export: TryExport + Send + Sync + 'static {
@@ -515,17 +515,17 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// `.`, or if the new name is `.` or `..`.
     fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
 
-    /// Adds a name to a file.
+    /// Creates a hard link: a further name of a file.
     ///
     /// # Errors
     /// [`NfsError::IsDir`] for a directory, [`NfsError::Exist`], [`NfsError::MLink`].
     fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
-    /// Lists a directory from a cookie. Calls `take` with each entry. If `take` returns false, the entry is
-    /// not listed, and the listing stops.
+    /// Lists the entries of a directory after the given cookie. Calls `take` with each entry. If `take`
+    /// returns false, the entry is not listed, and the listing stops.
     ///
-    /// An entry's cookie is valid as long as the server runs, even if entries are created or removed. With
-    /// `plus`, entries include their files if available.
+    /// An entry's cookie is valid as long as the server runs, even if entries are created or removed. If
+    /// `plus` is true, each entry contains the handle and the attributes of its file, if available.
     ///
     /// # Errors
     /// [`NfsError::NotDir`], [`NfsError::BadCookie`].
@@ -544,7 +544,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// As [`Export::attributes`].
     fn space(&self, file: &FileHandle) -> Result<Space, NfsError>;
 
-    /// Writes unstable data to stable storage.
+    /// Writes a file's unstable data in the given range to stable storage (RFC 1813 section 3.3.21).
     ///
     /// # Errors
     /// [`NfsError::Io`] if the storage fails.

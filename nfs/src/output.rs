@@ -55,7 +55,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// True if messages, warnings and errors are JSON.
+/// True if the program writes its messages, warnings and errors as JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts the log of the program. `RUST_LOG` sets the filter. By default, the log contains events of `level`

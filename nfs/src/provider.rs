@@ -20,7 +20,8 @@ pub enum Provider {
     Iwarp,
     /// An RDMA device through libibverbs and librdmacm. Requires the feature `verbs`.
     Verbs,
-    /// An RDMA device that has the address or a route to it, else iWARP in user space.
+    /// An RDMA device, or iWARP in user space if no device is suitable. A client needs a device with a route
+    /// to the server, and a server needs a device that has the listening address.
     Auto,
 }
 

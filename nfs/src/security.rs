@@ -40,7 +40,7 @@ impl Security {
         Security::ALL.into_iter().find(|security| security.flavor() == flavor)
     }
 
-    /// Returns the service of RPCSEC_GSS, or `None` for AUTH_SYS.
+    /// Returns the RPCSEC_GSS service that this flavor uses, or `None` for AUTH_SYS.
     #[must_use]
     pub fn service(self) -> Option<GssService> {
         match self {

@@ -298,8 +298,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Checks that non-blocking calls access one of these files or fail. Counts the successful reads of
-/// attributes and the successful writes.
+/// Checks that non-blocking calls access no regular file other than `files`. Adds the number of successful
+/// reads of attributes to `known`, and the number of successful writes to `written`.
 fn check_try_operations(
     export: &DirectoryExport,
     files: [&FileHandle; 2],

@@ -352,7 +352,7 @@ fn json_output_includes_errors_of_the_configuration() {
         assert_eq!(line["level"], "ERROR");
         line["fields"]["message"].as_str().unwrap().to_owned()
     };
-    // The file is missing.
+    // The configuration file does not exist yet.
     let missing = message(&["--check-config", "--log-format", "json"]);
     assert!(missing.contains("nfs3d.toml: No such file"), "{missing}");
     place.configure("log-format = 'json'\nlistne = 'x'\n");
@@ -432,7 +432,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     let warnings = daemon.stop();
     assert!(warnings.contains("reload failed, nothing was changed: nowhere: No such file"), "{warnings}");
     assert!(warnings.contains("to apply the other changed options, restart nfs3d"), "{warnings}");
-    // The first warning is logged if the server is root, the second if it is not.
+    // The server logs the first warning if it runs as root, and otherwise the second.
     let of_access = ["AUTH_SYS is not verified", "nfs3d is not root"];
     let logged = warnings.lines().filter(|line| of_access.iter().any(|part| line.contains(part)));
     assert_eq!(logged.count(), 4, "at the start and after each of three reloads: {warnings}");
@@ -581,7 +581,7 @@ async fn a_reload_changes_the_networks_of_an_export_for_existing_connections() {
         let rpcrdma_mount3::Mountres3::Mnt3Ok(root) = mounted else { panic!("{mounted:?}") };
         roots.push(rpcrdma_nfs3::NfsFh3 { data: root.fhandle });
     }
-    // The client is still allowed to use the first export, so its connections stay open.
+    // The clients are still allowed to use the export `/a`, so their connections stay open.
     for (allow, is_allowed) in [("192.0.2.1", false), ("127.0.0.1", true)] {
         configure(allow);
         daemon.signal(Signal::HUP);
@@ -631,7 +631,8 @@ fn service_manager(at: &str) -> UnixDatagram {
     socket
 }
 
-/// `watchdog` is the timeout of the watchdog in microseconds, and `at` the address of the manager's socket.
+/// Starts `nfs3d` with a fake service manager. `watchdog` is the timeout of the watchdog in microseconds, and
+/// `at` is the address of the manager's socket.
 fn start_as_service(place: &Place, watchdog: &str, at: &str) -> (Daemon, UnixDatagram) {
     place.configure("dir = '@a'\n");
     let manager = service_manager(at);
@@ -776,7 +777,7 @@ fn passed_sockets_replace_the_addresses() {
     assert!(text(&refused.stderr).contains("--provider verbs cannot use the RDMA socket"), "{refused:?}");
 }
 
-/// Without this warning, the operator cannot see why a client fails.
+/// Without a warning in the log, the operator could not see why a client cannot connect.
 #[test]
 fn the_log_names_peers_that_may_not_connect() {
     let place = Place::new(&["a"]);

@@ -83,7 +83,7 @@ async fn get(remote: &Remote, path: &str) -> (Vec<u8>, String) {
     (data, sum)
 }
 
-/// Sizes at the boundaries of words, pages and transfers.
+/// File sizes at or near the boundaries of words, pages and transfers, in bytes.
 const SIZES: [usize; 12] = [0, 1, 3, 4, 1023, 4095, 4097, 65_537, 1_048_575, 1_048_576, 1_048_579, 5_000_001];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,7 +190,8 @@ async fn a_read_only_server_refuses_every_change() {
     refuses_every_change(&tempfile::tempdir().unwrap()).await;
 }
 
-/// On a file system in memory, a server that is not read-only runs writes without the blocking pool.
+/// On a file system in memory, a server runs writes without the blocking pool. A read-only server must also
+/// reject these writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_in_memory_refuses_every_change() {
     match tempfile::tempdir_in("/dev/shm") {

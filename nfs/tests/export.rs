@@ -525,7 +525,8 @@ fn handles_of_files_with_long_paths_survive_the_server() {
     assert_eq!(export.lookup(&WHO, &deepest, b"file").unwrap().handle, file);
 }
 
-/// Handles of files in a directory more than 1,024 levels below the root would be stale.
+/// LOOKUP and MKDIR reject a directory more than 1,024 levels below the root: handles of its files would be
+/// stale.
 #[test]
 fn a_directory_that_is_too_deep_is_refused() {
     let dir = writable_by_all();
@@ -545,7 +546,7 @@ fn a_directory_that_is_too_deep_is_refused() {
     let made = export.mkdir(&WHO, &deepest, b"d", &SetAttributes::default());
     assert_eq!(made.result.unwrap_err(), NfsError::NameTooLong);
     assert_eq!(below(&deepest), Err(NfsError::NoEnt), "the call created no directory");
-    // Removing the tree in one call would need a descriptor for each level.
+    // `remove_dir_all` would need a descriptor for each level.
     export.remove(&WHO, &deepest, b"file").result.unwrap();
     (1..=1024).rev().for_each(|levels| std::fs::remove_dir(path(levels)).unwrap());
 }

@@ -1,5 +1,5 @@
-//! If a call runs out of file descriptors after it has created a file, the call removes the file. This file
-//! has only one test, because another test in the same process would also use descriptors.
+//! If a call runs out of file descriptors after it has created a file, the call removes the file. This
+//! source file has only one test, because another test in the same process would also use descriptors.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -12,7 +12,7 @@ use rpcrdma_nfs::export::directory::DirectoryExport;
 use rpcrdma_nfs::export::{Export, FileKind, Found, NfsCaller, NfsError, SetAttributes};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Runs a call while only one descriptor is free, which the call uses for the directory.
+/// Runs a call while only one descriptor is free. The call uses this descriptor for the directory.
 fn with_one_descriptor<T>(call: impl FnOnce() -> T) -> T {
     let limit = getrlimit(Resource::Nofile);
     // The system always assigns the lowest free number, so only `next` is free below the new limit.

@@ -386,7 +386,7 @@ async fn a_create_with_a_size_beyond_the_limit_leaves_no_file() {
     assert_eq!(create(1 << 10).await, Ok(()));
 }
 
-/// Runs these shell commands, and then `nfs3d` for this directory in the same process.
+/// Runs the shell commands in `limits`, and then replaces the shell with an `nfs3d` that serves `dir`.
 fn nfs3d_after(limits: &str, dir: &TempDir) -> Running {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{limits}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_nfs3d")]);

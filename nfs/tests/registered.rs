@@ -186,7 +186,7 @@ async fn mount_is_called_at_its_registered_port() {
     }
 }
 
-/// Like Linux's server, this server registers MOUNT at the wildcard addresses of both families.
+/// Like Linux's server, this server registers MOUNT at the wildcard addresses of IPv4 and IPv6.
 #[tokio::test(flavor = "multi_thread")]
 async fn mount_is_found_over_ipv6() {
     let export = Arc::new(MemoryExport::default());

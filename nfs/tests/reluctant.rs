@@ -1,5 +1,6 @@
 //! The client against a difficult server: short reads and writes, entries without attributes, restarts, a
-//! busy server, rejected calls, files that change during a copy, endless listings, invalid names and times.
+//! busy server, rejected calls, files that change during a copy, endless listings, and invalid names and
+//! times.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 

@@ -33,8 +33,8 @@ use tokio::time::timeout;
 /// Reads at this offset wait until they are released.
 const SLOW_OFFSET: u64 = 1 << 40;
 
-/// An export in memory in which stable writes to one file, reads at [`SLOW_OFFSET`] and lookups of `slow`
-/// wait until they are released.
+/// An export in memory in which stable writes to `file`, reads at [`SLOW_OFFSET`] and lookups of `slow` wait
+/// until they are released.
 #[derive(Default)]
 struct Slow {
     inner: MemoryExport,

@@ -53,7 +53,7 @@ fn duration(text: &str) -> (f64, f64) {
 #[derive(Debug)]
 struct Span {
     end: String,
-    /// The minimum and maximum duration of the span before rounding, in nanoseconds.
+    /// The minimum and maximum possible duration of the span before rounding, in nanoseconds.
     took: [f64; 2],
     attributes: Value,
 }

@@ -1,5 +1,5 @@
-//! Tests programs with closed output, as in `nfs3 ls URL | head -1`. The programs exit silently, but a server
-//! continues.
+//! Tests programs whose standard output is closed, as in `nfs3 ls URL | head -1`. `nfs3` exits silently, but
+//! `nfs3d` continues to serve.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -33,7 +33,7 @@ fn unread(program: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Starts a server whose output is closed after the first line.
+/// Starts a server whose standard output is closed after the first line.
 fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
     let arguments = ["--listen", "127.0.0.1:0", "--stats", "--no-root-squash"];
     let mut command = Command::new(NFS3D);

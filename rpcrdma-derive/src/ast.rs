@@ -50,7 +50,7 @@ pub(crate) struct Field<'a> {
     /// The type in generated code: an alias, unless the derived type has type or const parameters.
     pub(crate) alias: TokenStream,
     pub(crate) attrs: Attrs,
-    /// The value of `max`, a `u32`.
+    /// An expression for the bound in `max`, of type `u32`.
     pub(crate) bound: Option<TokenStream>,
     /// Set if the field may contain values of the derived type.
     pub(crate) cycle: Option<Cycle>,
@@ -64,7 +64,7 @@ pub(crate) enum Kind<'f> {
     Array(&'f TokenStream),
     /// A linked list of optional data.
     List,
-    /// The encoding of the field's type.
+    /// Any other field, which has the encoding of its type.
     Plain,
 }
 

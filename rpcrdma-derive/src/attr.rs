@@ -169,8 +169,8 @@ fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     set(slot, meta.path.span(), meta)
 }
 
-/// Consumes the remaining tokens of the attribute, which would cause another error. Returns an error that
-/// covers them.
+/// Consumes the remaining tokens of the attribute, which would otherwise cause another error. Returns an
+/// error that covers the attribute's name and these tokens.
 fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
     let rest: TokenStream = meta.input.parse().unwrap_or_default();
     let path = &meta.path;

@@ -149,7 +149,7 @@ fn unnamed(ty: &Type) -> Option<Error> {
     Some(Error::new(ty.span(), message))
 }
 
-/// Rejects `#[ddp_eligible]` on a field that cannot be an item.
+/// Rejects `#[ddp_eligible]` on a field that cannot be a DDP-eligible item.
 fn eligible(field: &Field<'_>) -> Option<Error> {
     let mark = field.attrs.eligible?;
     let is_array = field.attrs.list.is_some() || field.attrs.max.is_some();

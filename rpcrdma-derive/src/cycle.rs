@@ -12,7 +12,7 @@ pub(crate) enum Cycle {
     /// The field is of the derived type, or an array or option of this type: the type would be infinitely
     /// large.
     InPlace,
-    /// The field contains only values of the derived type.
+    /// The field contains only values of the derived type, as in `Option<Box<Self>>` or `Vec<Self>`.
     Own,
     /// The field contains the derived type inside another type, or is marked as recursive.
     Hidden,

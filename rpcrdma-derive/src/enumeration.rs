@@ -47,8 +47,8 @@ pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> 
     }
 }
 
-/// Returns the impls that convert an enum to its number and back. `number` and `known` are expressions that
-/// may use the variable `__value`.
+/// Returns the impls that convert an enum to its number and back. In the expression `number`, the variable
+/// `__value` is a reference to the enum. In `known`, it is the number.
 pub(crate) fn conversions(
     (ident, generics, krate): (&Ident, &Generics, &Path),
     number: &TokenStream,

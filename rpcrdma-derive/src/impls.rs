@@ -13,7 +13,7 @@ pub(crate) struct Bodies {
     /// The body of `encode_fields`, for a struct.
     pub(crate) fields: Option<TokenStream>,
     pub(crate) decode: TokenStream,
-    /// Rust items next to the impls.
+    /// Other generated Rust items, such as functions and the conversions of an enum.
     pub(crate) extra_items: Option<TokenStream>,
 }
 

@@ -84,7 +84,8 @@ fn decode_arm(arm: &Arm<'_>, pattern: &TokenStream) -> TokenStream {
     quote!(#pattern => ::core::result::Result::Ok(Self::#ident #parts),)
 }
 
-/// Returns the contents of an arm in parentheses: the discriminant, if it is stored, and the payload.
+/// Returns the stored discriminant and the payload of an arm, in parentheses, or `None` if the arm has
+/// neither.
 fn parts(
     arm: &Arm<'_>,
     kept: &TokenStream,

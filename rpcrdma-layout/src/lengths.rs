@@ -28,7 +28,7 @@ impl Lengths {
         Lengths::between(len, Size::Bounded(len))
     }
 
-    /// Returns the lengths of encodings of `min` to `max` bytes, without items.
+    /// Returns the lengths of encodings that have `min` to `max` bytes and contain no DDP-eligible items.
     #[must_use]
     pub const fn between(min: u64, max: Size) -> Self {
         Lengths { min, max, max_reduced: max }
@@ -102,7 +102,7 @@ impl Lengths {
         WORD.and(Lengths { min: 0, ..self })
     }
 
-    /// Returns the length, or `None` if encodings differ in length.
+    /// Returns the length if all encodings have the same length, otherwise `None`.
     #[must_use]
     pub const fn only(self) -> Option<u64> {
         match self.max {

@@ -37,7 +37,7 @@ pub use size::Size;
 /// different limit.
 pub const MAX_TRANSFER: u64 = 8 << 20;
 
-/// The maximum size of the headers around the arguments or results of a call, in bytes.
+/// The allowance for the headers of a call or reply, in bytes (64 KiB).
 pub const MAX_HEADERS: u64 = 64 << 10;
 
 /// The maximum number of Write chunks that a call offers for its reply. Further eligible items of a result

@@ -88,7 +88,7 @@ impl Size {
         }
     }
 
-    /// Returns the size of `len` bytes of opaque data with padding.
+    /// Returns the size of `len` bytes of opaque data, including their padding.
     #[must_use]
     pub const fn padded(len: u64) -> Size {
         Size::Bounded(len).plus(Size::Bounded(len.wrapping_neg() & 3))

@@ -158,7 +158,7 @@ fn truncations_and_impossible_counts_are_errors() {
 }
 
 /// The size of the message limits the number of zero-size elements. An iterator sees only the bytes of the
-/// array, so it must not apply such a limit again.
+/// array, not the whole message, so an iterator must not apply the limit again.
 #[test]
 fn elements_of_size_zero_are_found_again() {
     let mut bytes = xdr::to_bytes(&vec![vec![(); 50]]).unwrap().to_vec();

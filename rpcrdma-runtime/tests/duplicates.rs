@@ -1,4 +1,5 @@
-//! Retransmitted calls over real connections: a server with a cache runs each cached call once.
+//! Retransmitted calls over real connections: a server with a duplicate-request cache runs a call once if it
+//! caches the reply.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 #[path = "support/record.rs"]
@@ -35,7 +36,7 @@ use tokio::task::{self, JoinHandle};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// The lengths of the data to return in `item` and `note`, and data that the server ignores.
+/// The lengths in bytes of [`Res::item`] and [`Res::note`], and data that the server ignores.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Args {
     item: u32,
@@ -192,7 +193,7 @@ fn call_message(xid: u32, procedure: u32, args: &Args, min_item: usize) -> Reduc
     message
 }
 
-/// A client that chooses its XIDs.
+/// A client that lets the test choose the XID of each call.
 struct Peer {
     connection: IwarpConnection,
     requester: Requester,
@@ -407,7 +408,7 @@ async fn end_connection(mut malicious: Peer, args: &Args) {
 }
 
 /// Writing to a Reply chunk that is longer than its registered memory closes the connection. The server
-/// rejects the next retransmission of such a call with ERR_CHUNK, so that the next connection stays open.
+/// rejects the next retransmission of the call with ERR_CHUNK, so that the next connection stays open.
 #[tokio::test]
 async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -510,7 +511,7 @@ async fn idempotent_replies_are_not_cached() {
     fixture.end().await;
 }
 
-/// A call that acts on its connection must run again on the next connection.
+/// A call that changes the state of its connection must run again on the next connection.
 #[tokio::test]
 async fn an_uncached_service_executes_retransmitted_calls() {
     let counter = Counter::default();
@@ -524,7 +525,7 @@ async fn an_uncached_service_executes_retransmitted_calls() {
     assert_eq!(stats.snapshot().duplicates, DuplicateCounts::default());
 }
 
-/// A handler that gets a client for backward calls may act on its connection.
+/// A handler that gets a client for backward calls may change the state of the connection.
 #[tokio::test]
 async fn a_call_that_uses_its_connection_runs_again_on_the_next() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -535,7 +536,7 @@ async fn a_call_that_uses_its_connection_runs_again_on_the_next() {
     fixture.end().await;
 }
 
-/// Makes a call, loses its connection while the call runs, and returns the reply to a retransmission that
+/// Makes a call, drops its connection while the call runs, and returns the reply to a retransmission that
 /// arrived before the call ended.
 async fn retransmit_running(fixture: &Fixture, procedure: u32) -> Result<Res, ReplyError> {
     let mut first = fixture.peer().await;
@@ -560,7 +561,7 @@ async fn retransmit_running(fixture: &Fixture, procedure: u32) -> Result<Res, Re
     second.reply(1).await.result
 }
 
-/// The first call acts on a connection that is lost while the call runs.
+/// The first call uses a connection that is lost while the call runs.
 #[tokio::test]
 async fn a_retransmission_of_a_running_call_that_uses_its_connection_runs() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -653,7 +654,7 @@ async fn one_server_shares_its_cache_between_two_acceptors() {
 }
 
 /// The server closes a busy connection from one address to admit a connection from another address.
-#[cfg(target_os = "linux")] // Linux has 127.0.0.2 without configuration
+#[cfg(target_os = "linux")] // Linux accepts 127.0.0.2 without configuration
 #[tokio::test]
 async fn a_call_outlives_a_connection_closed_for_another_peer() {
     let fixture = Fixture::with(ServerOptions { max_connections: 2, ..ServerOptions::default() }).await;

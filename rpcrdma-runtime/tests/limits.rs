@@ -1,5 +1,5 @@
-//! Limits of clients and servers over real connections: usage up to a limit succeeds, and usage beyond a
-//! limit waits or fails.
+//! Limits of clients and servers over real connections: calls and connections up to a limit succeed, and
+//! further calls and connections wait or fail.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 #[path = "support/gate.rs"]
@@ -192,7 +192,7 @@ async fn all_transports_of_a_server_share_the_connection_limit() {
     assert_eq!(over_rdma.call::<Pass>(&()).await.unwrap(), 0);
     let over_tcp = pass(&TcpClient::connect((addresses[1].ip(), addresses[1].port())).await.unwrap());
     sleep(Duration::from_millis(50)).await;
-    assert!(!over_tcp.is_finished(), "the only slot is taken");
+    assert!(!over_tcp.is_finished(), "the server exceeded its connection limit");
     drop(over_rdma);
     assert_eq!(timeout(WAIT, over_tcp).await.unwrap().unwrap().unwrap(), 1);
     assert_eq!((stats.snapshot().rpc.success, stats.snapshot().connections.made), (2, 2));

@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_secs(30);
 /// The length in bytes of a long call, and of the data in a long reply.
 const LONG: u32 = 4 << 20;
 
-/// The number of a program whose handler calls its client.
+/// The number of the program of [`Asking`], whose handler makes a backward call.
 const ASKING: u32 = 2;
 
 struct Files;
@@ -232,7 +232,7 @@ async fn unread_replies_of_many_owners_do_not_delay_small_calls() {
     }
 }
 
-/// The length of an announced call in bytes.
+/// The length in bytes of each call that [`announce_calls`] announces.
 const ANNOUNCED: u32 = 8 << 20;
 
 /// On each of 16 connections of one owner, sends the record mark of a call but not the call itself.

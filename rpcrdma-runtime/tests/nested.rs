@@ -90,7 +90,7 @@ mod arms {
     levels!(arms!(u64:));
 }
 
-/// Returns the numbers of the levels, followed by the words of the innermost value.
+/// Returns the encoded numbers of the levels, followed by the encoded words of the innermost value.
 fn words(last: impl IntoIterator<Item = u32>) -> Vec<u8> {
     (0..24).chain(last).flat_map(u32::to_be_bytes).collect()
 }

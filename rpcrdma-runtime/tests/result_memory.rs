@@ -1,4 +1,4 @@
-//! Results in memory that the caller supplies, over iWARP and TCP.
+//! Tests that clients over iWARP and TCP store results in memory that the caller supplies.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 #[path = "support/echo.rs"]

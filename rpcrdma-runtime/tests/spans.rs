@@ -147,7 +147,7 @@ async fn a_warning_explains_results_beyond_their_bound() {
 }
 
 /// A program with one procedure, which returns a string of a given length. A server gets the string from its
-/// client, in the backward direction.
+/// client by a backward call.
 struct Ask;
 
 impl Program for Ask {

@@ -265,7 +265,7 @@ async fn replies_of_a_stopping_server_survive_calls_that_it_drops() {
     stop.send(()).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     socket.write_all(&fragment(true, &sleep_call(3, 0))).await.unwrap();
-    // The second call ends, and the server closes the connection.
+    // Waits until the second call has ended and the server has closed the connection.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let replies = async { [read_record(&mut socket).await, read_record(&mut socket).await] };
     let replies = tokio::time::timeout(Duration::from_secs(10), replies).await.unwrap();

@@ -1,4 +1,4 @@
-//! Timeouts of calls over iWARP that share a connection with other calls, on real TCP loopback connections.
+//! Timeouts of calls that share an iWARP connection with other calls, over real TCP loopback connections.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 #[path = "support/echo.rs"]

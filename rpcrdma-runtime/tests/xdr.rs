@@ -1,5 +1,5 @@
-//! The codec: the worked example of RFC 4506, truncations, bounds, the nesting limit, reduction and its
-//! reversal.
+//! The codec: the worked example of RFC 4506, truncations, bounds, the nesting limit, and the reduction and
+//! reinsertion of items.
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
@@ -642,7 +642,7 @@ fn entry() -> impl Strategy<Value = Entry> {
 }
 
 proptest! {
-    /// Some values break a bound. The writer may already have room for the failing element, or must first
+    /// Some values break a bound. The writer either already has room for the failing element or must first
     /// allocate memory for it.
     #[test]
     fn encodings_are_independent_of_the_sink(

@@ -109,7 +109,8 @@ impl<P: Program> Caller<P> for Transport {
 }
 
 impl Transport {
-    /// Returns the address of rpcbind's host, which replaces an unspecified address in a reply.
+    /// Returns the address of rpcbind's host, which can replace the unspecified `address` in a reply. For the
+    /// local socket, returns the loopback address of the same family as `address`.
     fn host(&self, address: &SocketAddr) -> SocketAddr {
         match self {
             Transport::Tcp(client) => client.peer(),

@@ -75,7 +75,8 @@ fn suites_over_rxe() {
     suites(Device::Rxe, &[SUITES, &[RULES]].concat());
 }
 
-/// Starts `nfs3d` over a device, with the export path, RDMA port and MOUNT port of the kernel's server.
+/// A script that starts `nfs3d` on the guest's RDMA device, with the export path, RDMA port and MOUNT port of
+/// the kernel's server. `GUEST` stands for the guest's address.
 const SERVE_AS_THE_KERNEL: &str = "mkdir -p /run/top/export; mount --bind /run/top/export /export; rm -f /run/output; \
     ulimit -l unlimited; (/run/bin/nfs3d --provider verbs --listen GUEST:20049 --tcp GUEST:20048 --no-root-squash \
     --allow 10.0.2.0/24 /run/top >/run/output 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \

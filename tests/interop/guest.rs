@@ -43,8 +43,8 @@ pub(crate) fn lab_enabled() -> bool {
     value == "1" || value == "long"
 }
 
-/// On the host, boots a guest if needed and loads the given siw module. Returns `None` if the lab is not
-/// enabled.
+/// Locks the guest for this test. On the host, boots a guest if needed and loads the given siw module.
+/// Returns `None` if the lab is not enabled.
 pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
     if !lab_enabled() {

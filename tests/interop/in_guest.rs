@@ -7,7 +7,8 @@ use crate::guest::{Guest, Siw, guest, guest_with_suites};
 use crate::inside::{self, CUT, RULES, SERVER, SUITES};
 use crate::place::Ours;
 
-/// Shares programs with the guest. `nfs3d` is a release build, because the guest is slow without KVM.
+/// Shares `nfs3d` and this test program with the guest. `nfs3d` is a release build, because the guest is slow
+/// without KVM.
 fn with_programs(guest: Option<MutexGuard<'static, Guest>>) -> Option<MutexGuard<'static, Guest>> {
     let guest = guest?;
     let mut programs = inside::build(&["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"]);

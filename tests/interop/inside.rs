@@ -17,7 +17,7 @@ pub(crate) const SERVER: &[&str] = &[
     "suites::thousands_of_files_are_copied_and_are_the_same",
 ];
 
-/// A test that cuts connections through a relay. The test needs a transport over TCP.
+/// A test that uses a relay to cut connections, so it needs a transport over TCP.
 pub(crate) const CUT: &str = "kernel_client::cut_connections_lose_and_repeat_no_call";
 
 pub(crate) const SUITES: &[&str] =

@@ -117,7 +117,7 @@ fn a_connection_between_peers_is_granted() {
     assert!(requested.rtr_write && granted.rtr_write && !granted.rtr_read, "{requested:?}, {granted:?}");
 }
 
-/// A script that works on files for a minute and fails at the first mismatch.
+/// A script that creates, compares and removes files for a minute, and fails at the first error.
 const WORK: &str = "set -e; cd /mnt; end=$((SECONDS + 60)); round=0
     while [ $SECONDS -lt $end ]; do
         round=$((round + 1)); mkdir dir$round

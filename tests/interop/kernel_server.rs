@@ -57,8 +57,8 @@ pub(crate) async fn connect_to(server: u16, options: ClientOptions) -> Client {
     provider().connect(&address, options).await.unwrap()
 }
 
-/// Returns the handle of /export. Calls MOUNT over TCP, because the kernel's server does not offer MOUNT over
-/// RDMA.
+/// Returns the file handle of /export. Calls MOUNT over TCP, because the kernel's server does not offer MOUNT
+/// over RDMA.
 pub(crate) async fn root(guest: &Guest) -> NfsFh3 {
     let tcp = Client::connect_tcp(format!("{}:{}", address(), guest.ports().mount))
         .await
@@ -85,7 +85,8 @@ pub(crate) async fn get(remote: &Remote, name: &str) -> String {
     remote.read_file(&file, &mut |_| Ok(())).await.unwrap().to_string()
 }
 
-/// Adds an observer to `options` that records the RDMA traffic of each call of one procedure.
+/// Adds an observer to `options`. Returns the options, and the RDMA traffic of each completed call of
+/// `procedure`.
 fn watched(options: ClientOptions, procedure: &'static str) -> (ClientOptions, Arc<Mutex<Vec<Traffic>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = seen.clone();

@@ -7,7 +7,8 @@ use crate::guest::{Guest, Random};
 use crate::place::guest_view;
 use crate::relay::Relay;
 
-/// Mounts our server, which listens on the ports `rdma` and `tcp` of the machine where this program runs.
+/// Mounts the root directory of our server at /mnt. The server listens on the ports `rdma` and `tcp` of the
+/// machine where this program runs.
 pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
     mount(guest, guest_view(), rdma, tcp);
 }
@@ -24,7 +25,7 @@ pub(crate) fn mount_path(guest: &Guest, source: &str, rdma: u16, tcp: u16) {
     ));
 }
 
-/// Removes the mount, files and processes that a failed test left in the guest.
+/// Cleans up after a failed test: unmounts /mnt, deletes the files in /tmp and /export, and kills `nfs3d`.
 pub(crate) fn clear(guest: &Guest) {
     guest.run(
         "! grep -q ' /mnt nfs' /proc/mounts || umount -f -l /mnt; \
@@ -39,7 +40,7 @@ pub(crate) struct Cut {
 
 /// Runs a script in the guest, and cuts the relay's connections every few seconds. The script must succeed.
 ///
-/// After `time`, no connections are cut, and the script has ten minutes to finish.
+/// After `time`, connections are no longer cut, and the script must finish within ten more minutes.
 pub(crate) fn run_with_cuts(guest: &Guest, relay: &Relay, script: &str, time: Duration) -> Cut {
     let mut random = Random::new();
     guest.run(&format!("cat >/run/work <<'end of work'\n{script}\nend of work"));

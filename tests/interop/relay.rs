@@ -8,8 +8,8 @@ use std::thread;
 
 use crate::place::address;
 
-/// A callback that gets all bytes before they are forwarded. Its first argument is true for bytes to the
-/// target.
+/// A callback that receives all bytes before they are forwarded. Its first argument is true for bytes from
+/// the client to the server.
 pub(crate) type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
 
 /// A TCP relay, which runs until the process exits.

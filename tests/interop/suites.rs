@@ -65,7 +65,7 @@ fn blocks_are_written_and_read_with_and_without_the_clients_cache() {
 #[test]
 fn thousands_of_files_are_copied_and_are_the_same() {
     let Some(guest) = guest(Siw::Stock) else { return };
-    // Our server runs slower in the guest.
+    // In the guest, our server is slower than on the host, so the short test copies fewer directories there.
     let dirs = size(if inside().is_some() { 6 } else { 10 }, 50);
     on_a_mount(
         &guest,
@@ -174,7 +174,7 @@ fn pjdfstest_finds_no_difference_from_the_kernels_server() {
     assert!(passed > 300 && passed_there > 300, "{passed} passed with nfs3d, {passed_there} with knfsd");
     let more: Vec<_> = ours.failed.difference(&kernels.failed).collect();
     assert!(more.is_empty(), "{} fail with nfs3d only: {more:#?}", more.len());
-    // The next check also finds tests that are skipped or missing with nfs3d.
+    // The next check also detects tests that pass with knfsd but are skipped or missing with nfs3d.
     let fewer: Vec<_> = kernels.ok.difference(&ours.ok).collect();
     assert!(fewer.is_empty(), "{} pass with knfsd only: {fewer:#?}", fewer.len());
 }

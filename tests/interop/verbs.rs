@@ -59,8 +59,9 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     programs
 }
 
-/// Sets up the device in the guest and shares the programs with the guest as `/run/bin`. If `knfsd` is true,
-/// also starts the kernel's server. Returns the guest, or `None` if the test cannot run.
+/// Sets up the device in the guest, and makes the programs built with the feature `verbs` available in the
+/// guest's directory `/run/bin`. If `knfsd` is true, also starts the kernel's server. Returns the guest, or
+/// `None` if the test cannot run.
 pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
     // If the lab is disabled, skip the build. `server` or `guest` then records that the test did not run.
     let programs = if lab_enabled() { built()? } else { &[] };
@@ -77,8 +78,8 @@ fn resources(guest: &Guest) -> String {
     guest.run("rdma resource show")
 }
 
-/// Runs the tests whose names contain a word of `filter`, or all tests of the program if `filter` is empty.
-/// Fails if a word matches no test.
+/// Runs the tests of `program` whose names contain a word of `filter`, or all of its tests if `filter` is
+/// empty. Fails if a word matches no test. Returns the output.
 fn run_tests(guest: &Guest, address: &str, program: &str, filter: &str) -> String {
     let unmatched = guest.run(&format!(
         "for word in {filter}; do \
@@ -175,7 +176,7 @@ fn check_released(device: Device) {
     assert_eq!(resources_after(&guest, &before), before.trim());
 }
 
-/// Waits up to a minute for the kernel's resource counts to equal `before`. Returns the last counts.
+/// Waits up to a minute for the kernel's counts of RDMA resources to equal `before`. Returns the last counts.
 fn resources_after(guest: &Guest, before: &str) -> String {
     let after = guest.run(&format!(
         "for second in $(seq 60); do now=$(rdma resource show); [ \"$now\" = \"{}\" ] && break; sleep 1; done; \
@@ -259,7 +260,7 @@ fn files_of_the_kernel(device: Device) {
     ));
 }
 
-/// siw has no memory windows.
+/// This test does not run over siw, because siw has no memory windows.
 #[test]
 fn windows_over_rxe() {
     let Some(guest) = with(Device::Rxe, true) else { return };
@@ -331,7 +332,7 @@ fn the_kernels_client_mounts_over_rxe() {
     }
 }
 
-/// Runs only tests that take a reasonable time under valgrind.
+/// Runs tests of the program `verbs` under valgrind, but only those that finish in a reasonable time.
 fn valgrind_finds_no_errors(device: Device) {
     let Some(guest) = with(device, false) else { return };
     guest.bring_memcheck();

@@ -118,7 +118,8 @@ impl Target {
         self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
     }
 
-    /// Repeats an attempt on this many concurrent tasks. Attempts may fail.
+    /// Runs this many concurrent tasks, each of which repeats `attempt` with its own number. Attempts
+    /// may fail.
     pub(crate) async fn repeat<Attempt>(
         self,
         tasks: usize,

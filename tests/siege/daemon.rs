@@ -101,9 +101,9 @@ impl Daemon {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Metrics {
-    /// The bytes that count toward the memory budget.
+    /// The number of bytes that count toward the memory budget.
     pub(crate) memory: u64,
-    /// All connections so far, including rejected connections.
+    /// The number of connections so far, including rejected connections.
     pub(crate) arrivals: u64,
 }
 

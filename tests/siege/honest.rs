@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LONG: u32 = 1 << 20;
 /// Of this many calls, one is a long READ and one is a long WRITE.
 const LONG_TURNS: usize = 20;
-/// The time between two new connections.
+/// The time between two new connections, and the delay before a failed connection is replaced.
 const ARRIVAL: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Default)]

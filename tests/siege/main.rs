@@ -55,7 +55,7 @@ const FULL: Times =
 
 /// The time limit for the server to release memory and connections after an attack.
 const RELEASE: Duration = Duration::from_secs(10);
-/// The extra time for an attack to reach its goal on a slow machine.
+/// The maximum extra time for an attack to reach its goal on a slow machine.
 const MORE_TIME: Duration = Duration::from_secs(30);
 const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -74,7 +74,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let mut failed = Vec::new();
     for attack in ATTACKS.iter().filter(is_chosen) {
-        // Each attack runs against a new server, so it does not affect the outcomes of later attacks.
+        // Each attack runs against a new server, so that no attack affects the outcomes of later attacks.
         let outcome = Siege::start(times).await?.run(attack).await?;
         println!("{outcome}");
         let broken = outcome.broken(p99);

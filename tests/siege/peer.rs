@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::sleep;
 
-/// Returns the address of an attacking host that may connect.
+/// Returns the address of an attacking host that the server does not refuse.
 pub(crate) fn host(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 2u8.saturating_add(low_byte(number % 200)))
 }

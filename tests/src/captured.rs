@@ -43,7 +43,7 @@ pub fn octets(hex: &str) -> Bytes {
     hex.as_bytes().chunks(2).map(octet).collect()
 }
 
-/// Returns the captured messages of a file. Ignores other lines, such as those of MPA frames.
+/// Returns the messages in the `Send` and `Send_Inv` lines of a `.jsonl` file. Ignores all other lines.
 ///
 /// # Panics
 /// Panics if the file cannot be read or contains invalid hexadecimal digits.
@@ -66,7 +66,7 @@ pub struct CapturedFrame {
     pub from_client: bool,
     /// True for the MPA request and reply, false for an FPDU.
     pub handshake: bool,
-    /// True if the peers agreed on CRCs.
+    /// True if CRCs are enabled on the connection.
     pub crc: bool,
     /// The frame's name in the file, or its kind if the frame has no name.
     pub name: String,
@@ -74,7 +74,7 @@ pub struct CapturedFrame {
     pub bytes: Bytes,
 }
 
-/// Returns the MPA frames of a file. Ignores other lines, such as those of messages.
+/// Returns the MPA frames in the `mpa` and `fpdu` lines of a `.jsonl` file. Ignores all other lines.
 ///
 /// # Panics
 /// Panics if the file cannot be read or contains invalid hexadecimal digits.

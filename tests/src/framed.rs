@@ -1,4 +1,5 @@
-//! Decodes MPA frames with our codec and encodes them again. `tests/interop/` also uses this module.
+//! Decodes MPA frames with the codec of `rpcrdma-runtime` and encodes them again. `tests/interop/` also uses
+//! this module.
 
 use rpcrdma_runtime::wire::iwarp::{
     Crc32c, DdpHeader, FrameHeader, FrameKind, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,
@@ -8,7 +9,7 @@ use rpcrdma_runtime::wire::rdma::{MessageLimits, decode_call, decode_reply};
 /// Splits one direction of a TCP connection, from its first octet, into frames.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    /// The octets of an incomplete frame.
+    /// The octets after the last complete frame.
     unread: Vec<u8>,
     past_handshake: bool,
 }
@@ -36,7 +37,7 @@ impl Splitter {
         frames
     }
 
-    /// Returns the octets of an incomplete frame.
+    /// Returns the octets after the last complete frame.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.unread
@@ -87,8 +88,8 @@ pub fn reencode_handshake(octets: &[u8]) -> Vec<u8> {
     again
 }
 
-/// Decodes an FPDU and encodes it again: the CRC, the DDP header, the RDMAP opcode, and a payload of a known
-/// format. Returns the opcode and the encoded FPDU.
+/// Decodes an FPDU and encodes it again, including the DDP header, the RDMAP opcode, and a payload of a known
+/// format. If `crc` is true, checks and encodes the CRC. Returns the opcode and the encoded FPDU.
 ///
 /// # Panics
 /// Panics if the frame is invalid.
@@ -121,7 +122,7 @@ fn reencode_payload(header: DdpHeader, opcode: Opcode, payload: &[u8], from_clie
             assert!(Terminate::read_code(payload).is_some(), "a Terminate");
             again.extend_from_slice(payload);
         }
-        // A message of one segment.
+        // The segment contains a complete RPC-over-RDMA message.
         (Opcode::Send { .. }, DdpHeader::Untagged { last: true, offset: 0, .. }) => {
             let (message, limits) = (payload.to_vec().into(), MessageLimits::default());
             let (header, rest) = if from_client {

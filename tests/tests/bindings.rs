@@ -7,7 +7,8 @@ use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::{Binding, Procedure, Program};
 use rpcrdma_runtime::xdr::{Layout, Size};
 
-/// Returns the name of a procedure, and the maximum numbers of items in its arguments and in its result.
+/// Returns the name of a procedure, and the maximum numbers of DDP-eligible items in its arguments and in its
+/// result.
 fn items<Q: Procedure<Program = NfsV3>>() -> (&'static str, Size, Size) {
     (Q::NAME, <Q::Args as Layout>::HELD.count, <Q::Res as Layout>::HELD.count)
 }

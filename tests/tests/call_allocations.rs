@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 const NULL: u32 = 0;
 const READ: u32 = 6;
 const WRITE: u32 = 7;
-/// The number of warm-up calls, and also of measured calls.
+/// The number of warm-up calls, which is also the number of measured calls.
 const CALLS: u32 = 256;
 
 struct File(Bytes);
@@ -81,7 +81,7 @@ fn runtime() -> Runtime {
 
 fn serve(runtime: &Runtime) -> SocketAddr {
     runtime.block_on(async {
-        // Like NFS servers, this server caches no replies of idempotent procedures.
+        // Like nfs3d, this server does not cache replies to procedures that only read.
         let policy = CachePolicy::only(|procedure| ![NULL, READ].contains(&procedure.procedure));
         let cache = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
         let options = ServerOptions { duplicates: Some(cache), ..ServerOptions::default() };

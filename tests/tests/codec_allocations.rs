@@ -55,7 +55,7 @@ fn decoding_a_listing_allocates_once_and_at_most_twice_the_message() {
     }
 }
 
-/// An EXPORT reply such as a hostile server may send, with one short list of groups for each export.
+/// An EXPORT reply that a hostile server could send, in which each export has a list of one group.
 #[test]
 fn decoding_many_lists_needs_memory_in_proportion_to_the_message() {
     let group = mount::GroupnodeElement::default();

@@ -198,7 +198,7 @@ fn a_requester_rejects_invalid_and_obsolete_replies() {
     let long = [&message(Body::NoMsg(ChunkLists::default())).encode()[..], b"more"].concat();
     let refused = decode_reply(&long.into(), &limits);
     assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
-    // Replies with another version, RDMA_MSGP or RDMA_DONE are discarded.
+    // Replies of version 2, and replies of type RDMA_MSGP or RDMA_DONE, are discarded.
     for (version, kind) in [(2, 0), (1, 2), (1, 3)] {
         let refused = decode_reply(&words(&[7, version, 1, kind, 0, 0, 0]), &limits);
         assert!(matches!(refused, Err(ReplyRefusal::Discard(_))), "{version}, {kind}: {refused:?}");

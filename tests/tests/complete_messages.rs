@@ -39,8 +39,8 @@ fn codecs() -> [Codec; 7] {
     ]
 }
 
-/// Returns a call's procedure, its stream, and the re-encoded stream. Returns `None` if the call is truncated
-/// or its data is in a Read chunk.
+/// Returns the procedure number of a call, the stream of the call, and the re-encoded stream. Returns `None`
+/// if the call is truncated or its data is in a Read chunk.
 fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     let (header, payload) = decode_call(bytes, &MessageLimits::default()).ok()?;
     let message = Received::unreduced(payload.clone());

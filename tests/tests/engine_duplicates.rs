@@ -160,7 +160,7 @@ fn waiters_of_a_running_call_get_the_reply_in_order() {
     assert!(matches!(cache.begin(identity(1)), CacheLookup::Joined { left: None }));
     assert!(matches!(cache.begin(identity(1)), CacheLookup::Joined { left: None }));
     assert_eq!(cache.finish(ticket, None), [1, 2, 3]);
-    assert_eq!(cache.lookup(1), None, "a call without a result runs again");
+    assert_eq!(cache.lookup(1), None, "a call that ended without a reply runs again");
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn a_caller_beyond_its_share_of_running_calls_is_uncached() {
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// Above the limit in bytes, the caller with the most cached bytes loses a reply, even if this reply is new
-/// and is the caller's only reply.
+/// If the cached replies exceed `max_bytes`, the caller with the most cached bytes loses a reply. This
+/// applies even to a new reply that is the caller's only reply.
 #[test]
 fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);

@@ -81,7 +81,7 @@ impl Peer {
         self.collect();
     }
 
-    /// Completes the oldest RDMA Read with data that repeats the low octet of its handle.
+    /// Completes the oldest RDMA Read with data that repeats the low octet of the source's handle.
     fn serve_read(&mut self) -> Segment {
         let (token, source) = self.reads.pop_front().expect("an outstanding RDMA Read");
         let data = vec![source.handle.to_be_bytes()[3]; source.length as usize];

@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// Returns a connected session without jitter in its delays.
+    /// Returns a client with a connected session whose reconnection delays have no jitter.
     fn connected() -> Self {
         let mut client = Client::new(policy());
         client.connect(1024);

@@ -38,7 +38,7 @@ fn run_target(body: fn(&[u8]), seeds: &[Vec<u8>]) {
                 let at = usize::try_from(rng.below(seed.len().max(1) as u64)).expect("an index");
                 let value = rng.below(256).to_be_bytes()[7];
                 if let Some(octet) = changed.get_mut(at) {
-                    // Prefer small numbers, because lengths, kinds and XIDs are small.
+                    // Prefer small values, because many lengths, types and XIDs in the seeds are small.
                     *octet = if rng.below(2) == 0 { value } else { value % 8 };
                 }
             }

@@ -196,7 +196,7 @@ impl Conversation {
             (RIGHT, _) => {
                 let negotiated = PrivateData::negotiate(&peer, &own);
                 self.responder = Some(Responder::new(config(), negotiated, agreed.ord));
-                // A placeholder until the left peer has the reply.
+                // A placeholder until the left peer has received MPA's reply.
                 let other = Stream::new(agreed.stream(Role::Initiator, SIZE, 600, 1 << 20), || Some(7));
                 self.streams = Some([other, stream]);
             }
@@ -235,8 +235,8 @@ impl Conversation {
         self.outcome
     }
 
-    /// Ends the connection for the peer that notices the cut first, whose further output is lost. Ends the
-    /// connection for the other peer after that peer has processed the outstanding data.
+    /// Ends the connection for the peer that notices the cut first. The further output of this peer is lost.
+    /// Ends the connection for the other peer once the other peer has processed the outstanding data.
     fn handle_cut(&mut self) {
         let Cut { from, first, .. } = self.cut.expect("the stream is cut");
         let first = match first {

@@ -1,6 +1,6 @@
-//! Checks that reduced messages are restored. The tests use random values of every type in `specs/` and of a
-//! protocol with many items. The reduced items and the number of segments are random. A requester and a
-//! responder exchange the messages as calls and as replies.
+//! Checks that the receiver of a reduced message decodes the original value. The tests use random values of
+//! every type in `specs/` and of a protocol with many items. The reduced items and the number of segments are
+//! random. A requester and a responder exchange the messages as calls and as replies.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::cell::RefCell;
@@ -104,7 +104,7 @@ impl Variant {
         self.reduced[index % self.reduced.len()]
     }
 
-    /// Encodes a message with this value after its header.
+    /// Encodes a message: a header of `words` words, followed by the value.
     fn message<T: Xdr>(&self, kind: u32, value: &T, mut reducer: Reducer) -> Message {
         reducer.put_u32(XID).unwrap();
         reducer.put_u32(kind).unwrap();
@@ -120,7 +120,8 @@ impl Variant {
         reader.finish().map(|()| value)
     }
 
-    /// Returns both peers, with an inline threshold large enough for the chunk lists of this many items.
+    /// Returns a connected requester and responder, with an inline threshold large enough for the chunk lists
+    /// of `items` items.
     fn pair(&self, items: usize, longest: usize) -> Pair {
         let inline = if items <= 2 { 1024 } else { 4096 };
         let private_data = PrivateData::new(true, inline, inline);

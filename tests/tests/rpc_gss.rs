@@ -274,8 +274,8 @@ fn direct(service: GssService) -> (Direct, GssClient<Direct, Echo>, Arc<GssServe
     (direct.clone(), GssClient::new(direct, TestMechanism::new("alice"), service), gss)
 }
 
-/// Returns an encoded call by `alice` in an established context, and its transport and client. The server has
-/// not executed this call.
+/// Returns a transport, a client with an established context, and an encoded call by this client. The server
+/// has not executed this call.
 async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8>) {
     let (direct, client, _) = direct(service);
     echo(&client, &args(10, 10, 10)).await.unwrap();

@@ -248,7 +248,8 @@ enum Fault {
 
 type Faults = Arc<Mutex<VecDeque<Fault>>>;
 
-/// Starts an rpcbind without a duplicate-request cache, behind a relay that loses replies.
+/// Starts an rpcbind without a duplicate-request cache, behind a relay that applies the returned faults to
+/// the replies.
 async fn faulty_rpcbind() -> (Table, Rpcbind, Faults) {
     let (table, faults) = (Table::default(), Faults::default());
     let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };

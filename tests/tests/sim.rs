@@ -1,6 +1,6 @@
 //! Random runs of requesters and responders over the simulated fabric: over one connection, over successive
-//! connections, and in both directions. `SIM_SEED=n` runs only seed n, and `SIM_RUNS=n` runs n seeds. `cargo
-//! run --release -p rpcrdma-sim` runs 10,000 seeds.
+//! connections, and in both directions. `SIM_SEED=n` runs only seed n, and `SIM_RUNS=n` runs n seeds instead
+//! of 300. `cargo run --release -p rpcrdma-sim` runs 10,000 seeds.
 
 use std::env;
 

@@ -27,7 +27,8 @@ fn size(size: xdr::Size) -> Option<u64> {
     size.bound()
 }
 
-/// The name of a type and the sizes that its generated code declares.
+/// The name of a type and the limits that its generated code declares: minimum, maximum and maximum reduced
+/// length, length of the largest eligible item, and number of eligible items.
 type Row = (&'static str, [Option<u64>; 5]);
 
 fn row<T: Layout>(name: &'static str) -> Row {
@@ -141,7 +142,8 @@ fn check_procedures(files: &[&str], version: &str, generated: &[Generated]) {
 }
 
 fn check_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
-    // Sizes that depend on the arguments, and the chunks of replies with such sizes, are not compared.
+    // Sizes that depend on the arguments are not compared, and neither are the chunks of a reply whose
+    // unreduced size depends on the arguments.
     let number = |bound: &Bound, of: xdr::Size| {
         if let Some(bytes) = bytes(bound) {
             assert_eq!(bytes, size(of), "{}", ours.name);

@@ -42,7 +42,7 @@ fn procedures() -> BTreeMap<u32, Codec> {
     }
 }
 
-/// Returns zeros in place of data that was moved by RDMA. Captured messages do not contain such data.
+/// Returns zeros in place of data that RDMA moved, because captured messages do not contain the data.
 fn zeros(len: u64) -> Bytes {
     vec![0; usize::try_from(len).expect("a length in memory")].into()
 }

@@ -41,8 +41,8 @@ fn defined(document: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Checks that a value encoded by C round-trips. The encoding must be rejected if it is truncated or has an
-/// extra word. An encoding with one flipped bit must be rejected or round-trip.
+/// Checks that a value encoded by rpcgen's C code round-trips. The encoding must be rejected if it is
+/// truncated or has an extra word. An encoding with one flipped bit must be rejected or round-trip.
 fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, bytes: &Bytes) {
     let value: T = xdr::from_bytes(bytes).unwrap_or_else(|error| panic!("{name}: {error}: {bytes:02x?}"));
     assert_eq!(xdr::to_bytes(&value).expect("a decoded value"), bytes, "{name}: {value:?}");

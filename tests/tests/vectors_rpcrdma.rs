@@ -1,4 +1,5 @@
-//! Decodes messages of Linux's client and server, and encodes them again to the same bytes.
+//! Decodes RPC-over-RDMA messages of Linux's NFS client and server, and encodes their headers again to the
+//! same bytes.
 
 use bytes::Bytes;
 use rpcrdma_runtime::program::Credential;
@@ -9,7 +10,7 @@ use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Reader, Writer};
 use rpcrdma_tests::captured::{Captured, others, ours};
 
-/// Checks that a header encodes to the bytes from which it was decoded.
+/// Checks that an RPC-over-RDMA header encodes to the bytes from which it was decoded.
 fn check_header_round_trip(message: &Captured, header: &Header, payload: &Bytes) {
     let encoded = header.clone().encode();
     assert_eq!([&encoded[..], payload].concat(), message.bytes, "{}", message.name);
@@ -100,7 +101,7 @@ fn linux_calls_in_the_backward_direction() {
         decode_reply_header(&backward_call.bytes, &limits),
         Err(ReplyRefusal::BackwardCall { chunks: false, .. })
     ));
-    // A responder can decode the header of the client's reply.
+    // `decode_call` also decodes the header of the client's reply to a backward call.
     let (header, payload) = decode_call(&backward_reply.bytes, &limits).expect("a header");
     check_header_round_trip(backward_reply, &header, &payload);
 }

@@ -186,8 +186,8 @@ async fn a_rejection_has_its_private_data() {
 /// [`a_listener_without_descriptors`].
 const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 
-/// A process without free file descriptors cannot create a channel for a peer, so it rejects the peer. The
-/// process accepts peers again once file descriptors are free.
+/// A process without free file descriptors cannot create an event channel for a connection, so it rejects the
+/// peer. The process accepts peers again once file descriptors are free.
 #[tokio::test]
 async fn a_listener_without_descriptors() {
     if std::env::var_os(LISTENS).is_none() {
@@ -262,8 +262,8 @@ impl Drop for RestoreRange {
     }
 }
 
-/// The kernel chooses the ports of initiators and of listeners without a fixed port. Over iWARP, another
-/// program may already use such a port for TCP.
+/// The kernel chooses the ports of initiators and of listeners without a fixed port. With iWARP, another
+/// program may already use the chosen port for TCP.
 #[tokio::test]
 async fn ports_in_use_by_tcp_are_skipped() {
     let Some(at) = device() else { return };
@@ -298,8 +298,9 @@ async fn read_depths_are_the_minimum_of_both_peers() {
     assert_eq!((peer.info().ord, peer.info().ird), (4, 2));
 }
 
-/// Except for RDMA Reads over iWARP, data of up to 8 KiB uses memory that stays registered and that the peer
-/// cannot access. All other data uses memory that is registered for one operation.
+/// Except for RDMA Reads over iWARP, data of up to 8 KiB is transferred through memory that stays registered
+/// and that the peer cannot access. All other data is transferred through memory that is registered for one
+/// operation.
 #[tokio::test]
 async fn short_data_is_read_and_written() {
     let Some(at) = device() else { return };
@@ -315,7 +316,7 @@ async fn short_data_is_read_and_written() {
     };
     // An empty RDMA Read completes at once.
     let pieces = [(5, 0), (0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)];
-    // All Reads run concurrently, so no two Reads may share memory.
+    // All Reads are outstanding at the same time, so each Read needs its own local memory.
     for (token, (skip, length)) in (10..).zip(pieces) {
         peer.submit(Action::read(Token(token), piece(source, skip, length)));
     }
@@ -324,7 +325,8 @@ async fn short_data_is_read_and_written() {
         let read = drive(&mut peer, &mut local, is_read).await;
         let Completion::ReadDone { token: of, data: read } = read else { unreachable!() };
         assert!(of == Token(token) && read == data[skip..skip + length], "{length} octets at {skip}");
-        // Write the data to the sink at the mirrored offset. The sink initially contains zeros.
+        // Write the data as far from the end of the sink as it was from the start of the source. The sink
+        // initially contains zeros.
         let to = data.len() - skip - length;
         peer.submit(Action::Write { token: Token(0), sink: piece(sink, to, length), data: read });
         written[to..to + length].copy_from_slice(&data[skip..skip + length]);
@@ -400,9 +402,9 @@ async fn long_memory((mut local, mut peer): (VerbsConnection, VerbsConnection), 
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
 }
 
-/// The sizes are around the page size. siw immediately copies data that is shorter than a page, but may read
-/// longer data from memory when TCP sends the data. Memory that is reused too early would be sent with its
-/// new contents.
+/// The sizes are just below, at and just above the page size. siw immediately copies data that is shorter
+/// than a page, but may read longer data from memory when TCP sends the data. If the provider reused this
+/// memory too early, siw would send the new contents.
 #[tokio::test]
 async fn data_is_captured_at_submission() {
     const EACH: usize = 800;
@@ -448,7 +450,7 @@ async fn messages_of_any_form_arrive_complete() {
 }
 
 async fn messages_arrive((mut local, mut peer): (VerbsConnection, VerbsConnection), receives: u32) {
-    // This request covers the Receives posted during the connection setup, so no other Receives are posted.
+    // The connection setup has already posted these Receives, so this request posts no further Receives.
     peer.submit(Action::PostReceives { count: receives });
     // Short and long buffers, more buffers than fit in a work request, and no buffers.
     for sizes in

@@ -1,4 +1,4 @@
-//! Explains the RPC-over-RDMA traffic over iWARP in a capture: connections, calls with their chunks, the RDMA
+//! Explains the RPC-over-RDMA traffic in a capture of iWARP: connections, calls with their chunks, the RDMA
 //! Reads and Writes of each call, and replies. [`read`] accepts captures with arbitrary contents.
 
 mod call;
@@ -66,7 +66,7 @@ pub struct CapturedConnection {
     pub server: SocketAddr,
     /// The time of the first packet, in nanoseconds since 1970.
     pub start: u64,
-    /// The time of the last packet.
+    /// The time of the last packet, in nanoseconds since 1970.
     pub end: u64,
     /// True if the connection carries iWARP.
     pub is_iwarp: bool,

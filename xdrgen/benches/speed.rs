@@ -1,4 +1,5 @@
-//! Time and memory of the compiler: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
+//! Measures the time and memory of the compiler. Command:
+//! `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
 //! The first part measures complete processes: `rpcrdma-xdrgen` on the text of RFC 5662, and rpcgen, if
 //! installed, on the same XDR. Without the RFC, the document is `specs/nfs3.txt`. The programs take turns, so
@@ -20,7 +21,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use shapes::{SHAPES, Shape};
 
 const XDRGEN: &str = env!("CARGO_BIN_EXE_rpcrdma-xdrgen");
-/// Default number of runs of each command.
+/// Default number of runs of each command in the first part.
 const RUNS: usize = 101;
 /// Number of parts of the shorter documents.
 const PARTS: usize = 300;
@@ -65,7 +66,7 @@ impl Contender {
         median(&mut self.times)
     }
 
-    /// Returns the peak memory of a run in KiB, if GNU time is installed.
+    /// Returns the peak memory of a run, in KiB, if GNU time is installed.
     fn peak(&self, directory: &Path) -> Option<u64> {
         let mut command = Command::new("/usr/bin/time");
         command.args(["-f", "%M", self.program]).args(&self.arguments).current_dir(directory);
@@ -190,7 +191,7 @@ fn time_of(shape: &Shape, text: &str, scratch: &Path, runs: usize) -> Result<Dur
     let arguments = [Path::new("generate"), &file, Path::new("-o"), &scratch.join("out.rs")];
     let mut contender = Contender::new(shape.name, XDRGEN, &arguments);
     for _ in 0..runs {
-        // For an invalid document, the command fails, and the findings take most of the time.
+        // For an invalid document, the command fails, and reporting its findings takes most of the time.
         let ran = contender.run(scratch);
         if shape.is_valid {
             ran?;

@@ -32,7 +32,7 @@ pub struct Specification {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
     pub name: Identifier,
-    /// The condition as written on its first line: `#ifdef LINUX`.
+    /// The first line of the condition, truncated to 60 characters: `#ifdef LINUX`.
     pub condition: String,
     /// True if the definition is in a later branch of the condition (`#elif` or `#else`).
     pub is_else: bool,
@@ -66,7 +66,7 @@ pub struct Expansion {
     pub span: Span,
     /// The macro's name, and its position in the `#define`.
     pub name: Identifier,
-    /// The expansion, truncated if it is long.
+    /// The expansion, truncated to 60 characters.
     pub text: String,
 }
 

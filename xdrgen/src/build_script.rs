@@ -257,7 +257,7 @@ fn print_directives(generated: &Generated, sources: &Sources) {
         _ => None,
     });
     let paths = sources.iter().map(|(_, source)| source.name()).chain(missing).map(shown);
-    // Skips paths with a line break: cargo would read the text after it as another directive.
+    // Skips paths with a line break: cargo would read the text after the line break as another directive.
     for path in paths.filter(|path| !path.contains('\n')) {
         println!("cargo::rerun-if-changed={path}");
     }

@@ -114,7 +114,7 @@ pub(crate) enum Kind<'m> {
     TooDifferent,
 }
 
-/// A numbered part: kind, name, number, documentation.
+/// A program, a version or a procedure: its kind, name, number and documentation.
 type Number<'m> = (Part, &'m str, u32, &'m Docs);
 
 impl Kind<'_> {
@@ -198,7 +198,7 @@ fn kind(ty: &TypeDef) -> &'static str {
 /// Maximum number of characters of a declaration in the output.
 const SHOWN: usize = 100;
 
-/// Returns a declaration in one line without comments, truncated if it is long.
+/// Returns a declaration on one line, without comments, truncated to [`SHOWN`] characters.
 fn line(docs: &Docs) -> String {
     let mut bare = String::new();
     let mut rest = docs.declaration.as_str();

@@ -317,7 +317,7 @@ impl Text {
 impl Diagnostic {
     /// Returns the stable code: `X` and three digits, such as `X212`. The first digit is the subject:
     /// 0 documents, 1 syntax, 2 names and rules, 3 bindings, 4 Rust output, 5 extensions. `DIAGNOSTICS.md`
-    /// has a section for each code.
+    /// has a page for each code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.kind.code()
@@ -430,7 +430,7 @@ pub(crate) struct Found {
     all: Count,
 }
 
-/// The numbers of findings at a point in time.
+/// The numbers of findings at a call of [`Found::mark`], to which [`Found::roll_back`] returns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     kept: usize,

@@ -128,8 +128,8 @@ impl Emitter<'_> {
         code.push(name);
     }
 
-    /// Writes a type of the runtime or of `alloc` with its arguments: a lifetime in borrowed output, the
-    /// element type, and a bound.
+    /// Writes a type of the runtime or of `alloc` with its generic arguments: a lifetime in borrowed output,
+    /// the element type if there is one, and the bound if there is one.
     fn generic(
         &self,
         name: &'static str,

@@ -23,9 +23,9 @@ pub(crate) use map::Places;
 /// The form in which a document contains its XDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// After `///` at the start of a line, with optional indentation.
+    /// Each line of XDR begins with `///`, which may be indented.
     Marked,
-    /// As indented text between lines of prose.
+    /// The XDR is indented text between lines of prose.
     Indented,
     /// The document consists of XDR only.
     Plain,
@@ -73,7 +73,7 @@ pub struct Extract {
 }
 
 impl Extract {
-    /// Returns the title of the section that contains a byte of the document, if any.
+    /// Returns the title of the section that contains the byte at offset `document`, if any.
     #[must_use]
     pub fn section(&self, document: u32) -> Option<&str> {
         let index = self.sections.partition_point(|section| section.start <= document);

@@ -18,18 +18,18 @@ pub struct Hir {
 /// A reference to a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// The index of a constant.
+    /// The index of a constant in [`Hir::consts`].
     Const(usize),
     Type(TypeId),
-    /// The index of a program.
+    /// The index of a program in [`Hir::programs`].
     Program(usize),
 }
 
-/// The index of a type.
+/// The index of a type in [`Hir::types`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub usize);
 
-/// The sources of a definition's documentation.
+/// The comments, section and declaration that document an item, and the item's position.
 #[derive(Clone, Debug, Default)]
 pub struct Docs {
     pub comments: Vec<String>,
@@ -172,7 +172,7 @@ pub struct Version {
 /// The Upper-Layer Binding of a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
-    /// True if the program is called in the backward direction only.
+    /// True if the program is called only in the backward direction.
     pub backward: bool,
     /// The port of the RPC-over-RDMA service.
     pub port: Option<u16>,
@@ -191,7 +191,7 @@ pub struct Procedure {
     pub result: Type,
     /// The binding's bound on the size of the largest eligible item in the reply, if any.
     pub item: Option<Sum>,
-    /// The binding's bound on the size of the largest result including items, if any.
+    /// The binding's bound on the size of the largest result, including eligible items, if any.
     pub unreduced: Option<Sum>,
     pub docs: Docs,
 }

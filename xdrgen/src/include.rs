@@ -155,7 +155,8 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 /// Reports refused files. A missing file is only a warning, unless the document uses an undefined name,
-/// which the file may define. If `explains` is set, the name is not reported separately.
+/// which the file may define. If `explains` is set, undefined names of a document with a refused file are
+/// not reported separately.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

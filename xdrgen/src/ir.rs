@@ -169,7 +169,7 @@ impl Arm {
 pub enum Label {
     Member {
         of: TypeId,
-        /// The index among the members of the enum.
+        /// The index of the member in the enum `of`.
         index: usize,
     },
     Number(i128),
@@ -252,9 +252,9 @@ pub struct Procedure {
 /// The bounds that a binding sets for a reply, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyBounds {
-    /// The largest eligible item.
+    /// The maximum size of an eligible item.
     pub item: Option<Sum>,
-    /// The largest result, including items.
+    /// The maximum size of the result, including eligible items.
     pub unreduced: Option<Sum>,
 }
 
@@ -269,7 +269,7 @@ pub struct Sum {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath {
     pub idents: Vec<String>,
-    /// True for an `unsigned hyper`, false for an `unsigned int`.
+    /// True if the field is an `unsigned hyper`, false if it is an `unsigned int`.
     pub wide: bool,
 }
 

@@ -37,7 +37,7 @@
 //! | compile, or only check, texts in memory | [`generate()`], [`check`] |
 //! | compare two versions of a protocol | [`compat()`], [`diff()`] |
 //! | compute the sizes of messages | [`sizes`] |
-//! | report a [`Diagnostic`] | [`diag::plain`] |
+//! | render [`Diagnostic`]s as text | [`diag::plain`] |
 
 #[doc(hidden)]
 pub mod ast;

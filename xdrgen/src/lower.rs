@@ -326,7 +326,7 @@ fn is_alias_cycle(hir: &Hir, payload: &hir::Field) -> bool {
     true
 }
 
-/// Lowers a bound: replaces each field's name in the document with the field's Rust name.
+/// Lowers a bound for a reply: replaces the name of each field in the document with the field's Rust name.
 fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
     let fields = sum.fields.into_iter().map(|(path, wide)| {
         let mut ty = arguments;

@@ -338,7 +338,7 @@ pub struct Taken {
     /// The owner of each name, as a range of `owners`. One buffer saves memory for large enums.
     names: HashMap<Box<str>, (u32, u32)>,
     owners: String,
-    /// The number of conflicts for each name.
+    /// The number of substitutes tried for each wanted name, without its `r#`.
     conflicts: HashMap<String, usize>,
 }
 

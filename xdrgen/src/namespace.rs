@@ -172,7 +172,7 @@ impl Pass<'_> {
     }
 }
 
-/// Assigns a separate source ID to the items of each namespace, starting at `first`. Returns these IDs with
+/// Assigns a separate source ID, from `first` on, to the items of each namespace. Returns these IDs with
 /// their namespaces.
 pub(crate) fn separate<'a>(
     module: &mut Module,

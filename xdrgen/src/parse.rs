@@ -4,7 +4,7 @@
 //! production. The run time is linear in the text, and bodies nest at most 64 levels deep. The parser also
 //! accepts extensions of published documents, rpcgen, xdrpp and Linux's XDR compiler:
 //!
-//! - `%` lines, preprocessor lines, `pragma` lines, macros with arguments, and namespaces
+//! - `%` lines, preprocessor lines, `pragma` lines, macros with parameters, and namespaces
 //! - `struct name`, `unsigned`, `char`, `short` and `long` as types
 //! - implicit enum values, and characters as numbers
 //! - names of arguments, and strings and arrays as arguments and results
@@ -122,7 +122,7 @@ pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification,
             definition.section = extract.section(definition.span.start).map(str::to_owned);
         }
         block.nested(extract).into_iter().for_each(|nested| found.push(nested));
-        // The lines of an addition conventionally end with a `,`.
+        // The last line of an addition conventionally ends with a `,`, so this `,` is not reported.
         let findings = of_block
             .kept
             .into_iter()

@@ -39,7 +39,7 @@ fn slashes(path: &Path) -> String {
 }
 
 /// Returns `path` relative to `directory`, and whether the two paths share more than the root. Returns `None`
-/// if the paths have different roots. Both paths may be absolute, or relative to the current directory.
+/// if the paths have different roots. Each path may be absolute, or relative to the current directory.
 fn path_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
     let (from, to) = (normal(&absolute(directory).ok()?), normal(&absolute(path).ok()?));
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();

@@ -39,9 +39,9 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut above_that = [0; LONGEST_COMPARED];
     let mut last_x = None;
     for x in a.bytes() {
-        // The counts to the left: `last` in this row, `diagonal` one row above, `two_up` two rows above.
-        // `swapped` is two columns to the left and two rows above. `above_that` has the counts two rows
-        // above.
+        // Distances one column to the left: `last` in this row, `diagonal` one row above, `two_up` two rows
+        // above. `swapped` is the distance two columns to the left and two rows above. `above_that` is the
+        // row of distances two rows above.
         let (mut diagonal, mut last) = (*before, *before + 1);
         let (mut two_up, mut swapped) = (before.saturating_sub(1), 0);
         let mut last_y: Option<u8> = None;
@@ -63,7 +63,7 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     counts.last().copied().unwrap_or(*before)
 }
 
-/// Maximum length in bytes of the second name of a comparison.
+/// Maximum length in bytes of the second argument of [`distance`].
 const LONGEST_COMPARED: usize = 63;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The sizes of a program's messages, and the chunks that the messages need over RPC-over-RDMA version 1 for
 //! a given inline threshold.
 //!
-//! The sizes of a type are those of its generated type: the maximum encoded length, and the maximum without
-//! eligible items (RFC 8166 section 3.4.1).
+//! The sizes of a type equal those of its generated type. They comprise the minimum and maximum encoded
+//! lengths, the maximum length without eligible items, and the eligible items (RFC 8166 section 3.4.1).
 
 pub(crate) mod layout;
 pub(crate) mod messages;
@@ -27,7 +27,7 @@ pub struct Sizes {
     /// The sizes of each type by its name in the document, in source order. Types without a name in the
     /// document follow, under derived names.
     pub types: Vec<(String, TypeSizes)>,
-    /// The versions of all programs.
+    /// The message sizes of each version of each program.
     pub versions: Vec<VersionSizes>,
 }
 

@@ -76,7 +76,7 @@ impl Source {
         Source::of_kind(if is_binding { Kind::Binding } else { Kind::Document }, name, text.into())
     }
 
-    /// Creates a binding file with any name.
+    /// Creates a binding file, even if its name does not end in `.toml`.
     #[must_use]
     pub fn binding(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         Source::of_kind(Kind::Binding, name.into(), text.into())

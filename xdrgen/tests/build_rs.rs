@@ -41,7 +41,7 @@ unreduced = 65536
 ";
 
 /// The first document of a protocol for tests of verbatim names and of derives. [`MORE`] is the second
-/// document. One type has the name of a Rust type.
+/// document. The type `u64` has the name of a Rust type.
 const BASE: &str = "\
 const maxName = 8;
 enum kind { KIND_FILE = 1, KIND_DIR = 2, KIND_LINK = 3, KIND_OTHER = 4 };
@@ -70,7 +70,7 @@ program MORE {
 struct maxNames { label names<maxName>; };
 ";
 
-/// Names with a special meaning in Rust, in emitted code or in the output of derives.
+/// A document whose names have a special meaning in Rust, in emitted code or in the output of derives.
 const ODD: &str = "\
 const value = 3; const u = 4; const args = 5; const max = 6; const context = 7; const v = 1; const None = 9;
 const Some = 8; const Ok = 3; const Err = 2;
@@ -107,22 +107,22 @@ program serde { version arbitrary { void Option(void) = 1; void Vec(int) = 2; } 
 const LIB: &str = r#"
 //! A user's crate.
 
-/// Definitions with unusual names, which stay verbatim.
+/// The build script's output for `odd.x`, with verbatim names.
 pub mod odd {
     include!(concat!(env!("OUT_DIR"), "/odd.rs"));
 }
 
-/// Definitions with unusual names, which are converted to Rust style.
+/// The build script's output for `odd.x`, with names in Rust style.
 pub mod tame {
     include!(concat!(env!("OUT_DIR"), "/tame.rs"));
 }
 
-/// The build script's output for two documents.
+/// The build script's output for `base.x` and `more.x`.
 pub mod both {
     include!(concat!(env!("OUT_DIR"), "/both.rs"));
 }
 
-/// The build script's output.
+/// The build script's output for `store.txt`.
 pub mod store {
     include!(concat!(env!("OUT_DIR"), "/store.rs"));
 }
@@ -395,7 +395,7 @@ fn user_crate() -> Scratch {
 }
 
 /// Generates a separate crate from `base.x` and `more.x`, with a relative path to the runtime. Then runs the
-/// command in the crate's manifest, which must generate the same files.
+/// command from the crate's manifest. The command must generate the same files.
 fn emit_crate(scratch: &Scratch) {
     let up = scratch.path("").components().skip(1).map(|_| "../").collect::<String>();
     let runtime = workspace().join("rpcrdma-runtime");

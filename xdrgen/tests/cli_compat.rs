@@ -106,7 +106,7 @@ fn omitted_definitions_are_not_compared() {
         assert_eq!((text(&output.stdout), output.status.code()), (shown, Some(2)), "{base} {new}");
         assert!(text(&output.stderr).contains("warning[X125]"), "{}", text(&output.stderr));
     }
-    // A definition that seems to be removed may be an omitted definition with another name.
+    // A definition that is missing from the new protocol may be one of its omitted definitions, renamed.
     write("more.x", "struct m { double a[7]; };\nstruct k { int b; };\nstruct l { hyper c; };\n");
     let output = compiler(folder.path(), &["compat", "more.x", "unread.txt"]);
     let omitted =

@@ -300,7 +300,7 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
         (", TWO = 2", "", breach("X504")),
         (", PUT = 2", "", breach("X504")),
         ("case GET: int from;", "case PUT: int from;", (vec!["X508"], vec!["case PUT: int from".to_owned()])),
-        // New programs are allowed, but new procedures and versions are not.
+        // New programs are allowed, but new procedures and versions of an existing program are not.
         ("DO(request) = 1;", "DO(request) = 1; void MORE(void) = 2;", breach("X514")),
         ("} = 1; } = 300", "} = 1; version W { void NONE(void) = 0; } = 2; } = 300", breach("X514")),
         ("program P", "program Q { version V { void A(void) = 1; } = 1; } = 301; program P", added("301")),
@@ -333,7 +333,7 @@ fn a_breach_in_the_use_of_a_macro_shows_the_expansion() {
     let text = breach.text();
     assert_eq!(text.help.as_deref(), Some("`FIELD` expands to `hyper b ;`"));
     assert!(text.related.iter().any(|label| label.text == "the macro is defined here"), "{breach:?}");
-    // Errors in the documents themselves show the expansion too.
+    // An error in one of the documents also shows the macro's expansion.
     let mut sources = Sources::default();
     let one = sources.add(Source::new("a.x", base.replace("int, b", "none, b")));
     let compared = compat(&sources, &[one], &[one], &Options::module("compared"));

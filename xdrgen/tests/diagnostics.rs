@@ -171,7 +171,8 @@ fn each_code_has_a_page_and_a_fixture() {
     }
 }
 
-/// Returns the documentation with sorted pages. Fails with the titles of pages of unused codes, if any.
+/// Returns `kept`, the text of `DIAGNOSTICS.md`, with sorted pages. If any pages are for unused codes, fails
+/// with their titles.
 fn sorted_pages(kept: &str) -> Result<String, Vec<&str>> {
     let (introduction, _) = kept.split_once("\n# X0: ").expect("the first chapter");
     let new = format!("{introduction}\n{}", diag::chapters());
@@ -248,8 +249,8 @@ fn findings(documents: &[(&str, &str)]) -> Vec<Diagnostic> {
     rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics
 }
 
-/// Compares two protocols. Lines of the base begin with `-`, lines of the new protocol with `+`, and
-/// common lines with a space.
+/// Compares the two protocols in `text`, and returns the breaches. Lines of the base begin with `-`, lines of
+/// the new protocol with `+`, and common lines with a space.
 fn breaches(text: &str, rules: Rules) -> Vec<Diagnostic> {
     let side = |other: char| {
         let lines = text.lines().filter(|line| !line.starts_with(other));

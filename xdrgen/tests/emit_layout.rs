@@ -23,8 +23,8 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Compares the output for valid documents with that of the formatter. Returns false for invalid
-/// documents.
+/// Asserts that the output for valid documents has the layout that `prettyplease` produces. Returns false for
+/// invalid documents.
 #[track_caller]
 fn is_laid_out(documents: &[&Path], options: &Options) -> bool {
     let mut sources = Sources::default();

@@ -105,7 +105,7 @@ fn compile(name: &str, documents: &[PathBuf], refused: bool) -> Emitted {
     Emitted { name: name.to_owned(), files: generated.files, tests: samples::tests(&ir, &homes) }
 }
 
-/// Returns the paths of the modules with the types: `root` for one document, otherwise one module per
+/// Returns the paths of the modules that contain the types: `root` for one document, otherwise one module per
 /// document.
 fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
     if documents == 1 {
@@ -118,7 +118,8 @@ fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
 fn own() -> Vec<Emitted> {
     let root = workspace();
     let mut emitted = vec![compile("language", &[root.join("xdrgen/tests/language.x")], false)];
-    // Samples use names without paths. In this document, such names are ambiguous.
+    // Generated tests use names without paths, which are ambiguous in this document. Therefore, its tests
+    // are written by hand.
     let namespaces = compile("namespaces", &[root.join("xdrgen/tests/namespaces.x")], false);
     emitted.push(Emitted { tests: NAMESPACES.to_owned(), ..namespaces });
     let specs = root.join("specs");
@@ -223,7 +224,8 @@ fn run(emitted: &[Emitted], hostile: &[(&str, &str, usize)]) -> (bool, String) {
     manifest.push_str("\n[dev-dependencies]\nallocation-counter = \"0.8\"\n");
     let scratch = Scratch::new("emitted", &format!("{manifest}{LINTS}"));
     let mut lib = String::from("//! Emitted.\n\n");
-    // The tests are a separate crate: they use the types as a user does, and the types are compiled once.
+    // The tests are in a separate crate, so that they use the types as a user does and the types are
+    // compiled only once.
     let mut main =
         String::from("//! Tests of the emitted code.\n#![allow(unreachable_pub)]\n\nmod sample;\n");
     scratch.write("tests/all/sample.rs", samples::SUPPORT);

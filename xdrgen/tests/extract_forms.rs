@@ -73,7 +73,7 @@ fn an_x_file_is_read_completely_even_with_marks() {
     assert_eq!((extract.form, extract.text.as_str()), (Form::Plain, text));
 }
 
-/// An RFC without marks; `@@` stands for a page break.
+/// An RFC without `///` marks; `@@` stands for a page break.
 const OLD_RFC: &str = "RFC 9999                  A Test                  June 2020\n
 2.4 Sizes
 

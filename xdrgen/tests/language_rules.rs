@@ -554,7 +554,8 @@ fn a_binding_bounds_only_the_unbounded_parts_of_a_result() {
         );
         found_in(&[("a.x", xdr), ("a.ddp.toml", &text)], places, &[]);
     };
-    // `rest`: two lengths, and the name. `list`: its length, and 70,000 elements without data.
+    // `rest` is a `res` without data: the length of the data, and the name with its length. `list` is the
+    // count of a `many`, and 70,000 elements without data.
     let (rest, list) = (108, 4 + 70_000 * 108);
     checked(&xdr(""), rest, list, &["X327 3:11"]);
     checked(&xdr(""), rest - 1, list - 1, &["X327 3:11", "X326 6:13", "X326 8:13"]);

@@ -22,8 +22,8 @@ fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static
     (parsed.documents.remove(0).1.definitions, codes)
 }
 
-/// A hidden field makes users write a base such as `..Default::default()`, so that later versions may add
-/// fields.
+/// Because of a hidden field, a user's struct expression needs a base such as `..Default::default()`, so
+/// later versions may add fields.
 #[test]
 fn options_may_have_more_fields_later() {
     let () = ParseOptions::default().non_exhaustive;

@@ -274,8 +274,8 @@ fn many_definitions_are_not_a_chain() {
 fn many_names_in_one_scope() {
     const MANY: usize = 20_000;
     let list = |one: &dyn Fn(usize) -> String| (0..MANY).map(one).collect::<String>();
-    // The case of the letters encodes the bits of a number. Many of these names convert to the same Rust
-    // name.
+    // Returns a name in which the case of each letter encodes a bit of `number`. Many of these names convert
+    // to the same Rust name.
     let shouted = |number: usize| -> String {
         let upper = |(bit, c): (usize, char)| if number >> bit & 1 == 1 { c.to_ascii_uppercase() } else { c };
         "abcdefghijklmno".chars().enumerate().map(upper).collect()

@@ -10,7 +10,7 @@ use rpcrdma_xdrgen::{Options, generate, ir};
 /// The line that marks a document as published. It is at the end, so that positions are easy to count.
 const NUMBER: &str = "\n\nRequest for Comments: 9999\n";
 
-/// Returns XDR in the form of an RFC, marked and with an RFC number.
+/// Returns XDR in the form of an RFC, with `///` marks and an RFC number.
 fn published(xdr: &str) -> String {
     let marked: String = xdr.lines().map(|line| format!("   /// {line}\n")).collect();
     format!("1.  Protocol\n\n{marked}{NUMBER}")
@@ -182,7 +182,8 @@ fn additions_in_unpublished_documents_are_ignored() {
     sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));
     let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     let ir::Body::Enum(members) = &module.types[0].body else { panic!("{module:?}") };
-    // Here the additions are only a comment. The union has no arm for GREEN, but has a default arm.
+    // In an unpublished document, the additions are only a comment. The union needs no arm for GREEN, since
+    // it has a default arm.
     assert_eq!((members.len(), found.len()), (2, 0));
 }
 
@@ -245,7 +246,7 @@ fn the_complete_definition_is_used_not_an_excerpt() {
     assert_eq!(arms(&turned).0, (3, 3));
 }
 
-/// RFC 3010 defines `PUTFH4args` twice in this way, and one of the definitions uses an undefined name.
+/// As in RFC 3010, which defines `PUTFH4args` twice, one of the two definitions uses an undefined name.
 #[test]
 fn the_valid_one_of_two_definitions_is_used() {
     let text = "typedef opaque nfs_fh4<128>;\nstruct putfh { nfs4_fh object; };\nstruct putfh { nfs_fh4 object; };\n\

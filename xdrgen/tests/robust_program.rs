@@ -87,7 +87,7 @@ fn one_member(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
 }
 
-/// Like `one_member`, with the shortest possible name.
+/// Like [`one_member`], but with the shortest possible name of a member.
 fn one_letter(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}a}};", "a,".repeat(SIZE / 2 - 1)).into_bytes()
 }

@@ -12,7 +12,8 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, check, diag, generate, include};
 use shapes::{SHAPES, Shape};
 
-/// The number of parts of the smaller document. It exceeds the maximum number of similarity searches.
+/// The number of parts, such as definitions or members, of the smaller document. This number exceeds the
+/// maximum number of similarity searches, so the larger document causes no more of them.
 const SMALL: usize = 128;
 /// The ratio of the larger to the smaller number of parts. Quadratic work would grow by the square of this
 /// ratio.

@@ -12,7 +12,8 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 use scratch::{Scratch, workspace};
 
-/// Types with eligible items. Most of the types contain themselves, directly or through other types.
+/// Types with and without eligible items. Most of the types contain themselves, directly or through other
+/// types.
 const CYCLES: &str = "\
 struct node { opaque data<100>; node *next; };
 struct tree { opaque leaf<>; tree branches<2>; };
@@ -141,7 +142,8 @@ impl Random {
         self.0 % limit
     }
 
-    /// Returns a random declaration for type `owner` of `count` types, and whether its data can be eligible.
+    /// Returns a random declaration in type number `owner` of `count` types, and whether the declared data
+    /// can be eligible.
     /// Only optional data and counted arrays contain `owner` or later types, so that no type is infinitely
     /// large.
     fn declaration(&mut self, owner: u64, count: u64, name: &str) -> (String, bool) {

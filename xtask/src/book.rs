@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{cargo, tools};
 
-/// The package that provides the crates and the compiled documents for the examples.
+/// The package whose dependencies and compiled documents the examples use.
 const PACKAGE: &str = "rpcrdma-tests";
 
 pub(crate) fn check(root: &Path) -> Result<(), String> {
@@ -63,8 +63,8 @@ impl Crates {
         Ok(Crates { libraries, compiled, dependencies })
     }
 
-    /// Writes a `rustdoc` wrapper that passes the paths of the crates, since mdbook cannot. Returns a search
-    /// path that begins with the wrapper's directory.
+    /// Writes a wrapper for `rustdoc` that adds an `--extern` option for each crate, since mdbook has no such
+    /// option. Returns a search path that begins with the wrapper's directory.
     fn write(&self, folder: &Path) -> io::Result<OsString> {
         let path = env::var_os("PATH").unwrap_or_default();
         let mut script = format!(

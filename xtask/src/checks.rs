@@ -1,4 +1,5 @@
-//! The steps of the gate that do not run `cargo test`, cheap steps first. `steps.rs` has the test steps.
+//! The steps of the gate that do not run `cargo test`, cheap steps first. `steps.rs` has the steps
+//! that run tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -83,8 +84,8 @@ const WITHOUT_CYCLES: &[&str] = &[
     "xtask/dist/src",
 ];
 
-/// Maximum number of lines of the runtime that depend on a feature. Code that needs a feature belongs in a
-/// separate module, which the parent module selects (see `xdr/spare.rs` and `xdr/no_spare.rs`).
+/// Maximum number of lines with `feature = "…"` in the runtime's source. Code that needs a feature belongs in
+/// a separate module, which the parent module selects (see `xdr/spare.rs` and `xdr/no_spare.rs`).
 const MAX_FEATURE_GATES: usize = 17;
 
 /// Checks `xdr <- wire <- proto <- provider <- shell`: a layer names only layers to its left. Also reports

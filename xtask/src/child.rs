@@ -20,7 +20,7 @@ pub(crate) enum End {
     TimedOut,
 }
 
-/// Time for output from remaining child processes after the command has exited.
+/// Maximum time from the exit of the command to the end of its output, which child processes may keep open.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs a command in a new process group. `each_line` receives standard output and standard error as one
@@ -63,8 +63,8 @@ pub(crate) fn run(
     ended.map(|(end, _)| end).ok_or_else(|| "the command has no outcome".to_owned())
 }
 
-/// Returns the outcome of the child, or `None` while the child runs. After the time limit, ends the group and
-/// returns `TimedOut`.
+/// Returns the outcome of the child, or `None` while the child runs. After the time limit, terminates the
+/// group and returns `TimedOut`.
 fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> Result<Option<End>, String> {
     if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
         return Ok(Some(if status.success() { End::Succeeded } else { End::Failed(status.code()) }));
@@ -93,7 +93,7 @@ fn lines(reader: PipeReader) -> Receiver<String> {
     receiver
 }
 
-/// Time for a group to terminate the groups that it started.
+/// Time between SIGTERM and SIGKILL, in which a process group can terminate the groups that it started.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The running process groups. The signal handler of [`kill_on_signals`] kills these groups.

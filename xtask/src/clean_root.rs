@@ -17,7 +17,7 @@ pub(crate) const HOME: &str = "/new-user";
 /// The path of this program in the root.
 const XTASK: &str = "/rpcrdma-xtask";
 
-/// The directories of the linker.
+/// The directories that may contain the linker's programs.
 const SEARCH_PATH: [&str; 2] = ["/usr/bin", "/bin"];
 
 /// The linker's programs. rustc links with `cc`, which runs `ld`.
@@ -52,8 +52,9 @@ const RUNTIME: [&str; 25] = [
     "libutil.so",
 ];
 
-/// Mounts directories at the same paths in the root, hides one directory, and runs a command in the root. The
-/// arguments are the root, the hidden directory, the directories to mount, `--` and the command.
+/// A shell script that mounts directories at the same paths in the root, hides one directory, and runs a
+/// command in the root. Its arguments are the root, the hidden directory, the directories to mount, `--` and
+/// the command.
 const ENTER: &str = r#"root=$1 hidden=$2; shift 2
 while [ "$1" != -- ]; do mount --rbind "$1" "$root$1" || exit; shift; done
 [ ! -d "$root$hidden" ] || mount -t tmpfs none "$root$hidden" || exit
@@ -87,7 +88,9 @@ pub(crate) fn run(workspace: &Path, step: &str) -> Result<(), String> {
 /// Returns what this machine lacks to create and enter a root, if anything.
 fn missing() -> Result<Option<&'static str>, String> {
     if rust()?.join("include").exists() {
-        return Ok(Some("needs Rust in a separate directory, for example from rustup"));
+        return Ok(Some(
+            "needs a Rust toolchain outside the system directories, for example one that rustup installed",
+        ));
     }
     if PROGRAMS.iter().any(|program| find(program).is_none()) {
         return Ok(Some("needs `cc` and `ld` in /usr/bin (package gcc)"));
@@ -192,7 +195,7 @@ fn path_from_cc(option: &str, name: &str) -> Result<Option<PathBuf>, String> {
     Ok(Some(path).filter(|path| path.is_absolute()))
 }
 
-/// Returns the shared libraries of these files. Ignores files that are not dynamically linked.
+/// Returns the shared libraries that these files need. Ignores files that are not dynamically linked.
 fn libraries(files: &[&Path]) -> Result<Vec<PathBuf>, String> {
     let output = Command::new("ldd").args(files).stderr(Stdio::null()).output();
     let output = output.map_err(|error| format!("cannot run ldd: {error}"))?;
@@ -245,7 +248,7 @@ mod tests {
         for present in [Path::new("/usr/bin/cc"), &rust().unwrap().join("bin/rustc")] {
             assert_eq!(code(present), Some(0), "{}", present.display());
         }
-        // `unshare` exits with 127 if a program does not exist.
+        // `unshare` exits with status 127 if the program that it should run does not exist.
         let rustup = cargo_home().unwrap().join("bin/rustc");
         for absent in [Path::new("/usr/bin/env"), Path::new("/bin/sh"), &rustup] {
             assert_eq!(code(absent), Some(127), "{}", absent.display());

@@ -77,7 +77,7 @@ fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     Ok(cycles.iter().map(describe).collect())
 }
 
-/// Maximum length of a chain of re-exports.
+/// Maximum number of imports and re-exports that [`definer`] follows.
 const DEPTH: usize = 8;
 
 /// Returns the module that defines the item at a path, or `None` if neither the path nor a prefix of it is a

@@ -140,7 +140,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 #[derive(Debug, PartialEq)]
 struct Link<'t> {
     line: usize,
-    /// Empty for a heading of the same document.
+    /// The target's path, relative to the document's directory. Empty for a heading of the same document.
     path: &'t str,
     anchor: Option<&'t str>,
 }

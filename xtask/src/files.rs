@@ -27,13 +27,13 @@ pub fn below(directory: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Returns true for a directory without sources of the workspace: version control, or build output.
+/// Returns true if the directory contains version control data or build output.
 fn is_foreign(directory: &Path) -> bool {
     directory.file_name().is_some_and(|name| name == ".git" || name == "target")
         || directory.join("CACHEDIR.TAG").exists()
 }
 
-/// Returns a path relative to the root, with slashes, for messages.
+/// Returns `path` relative to `root`, with `/` as the separator, for messages.
 #[must_use]
 pub fn relative(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")

@@ -69,7 +69,8 @@ struct Suite {
 }
 
 impl Suite {
-    /// Runs every binary once, several at a time, the slowest first. Returns the failures, one per line.
+    /// Runs every binary once, `parallel` at a time, in descending order of their durations in the previous
+    /// run. Returns the failures, one per line.
     fn run(&mut self, folder: &Path, number: usize, parallel: usize) -> Result<String, String> {
         self.binaries.sort_by_key(|binary| self.durations.get(binary).copied().unwrap_or_default());
         let waiting = Mutex::new(self.binaries.clone());

@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: runs the targets of `fuzz/` with coverage guidance on the stable compiler.
+//! `cargo xtask fuzz`: builds the targets of `fuzz/` with the stable compiler, and runs them with coverage
+//! guidance.
 //!
 //! `cargo fuzz` needs a nightly compiler for its memory sanitizers. These targets look for panics, hangs
 //! and broken invariants of safe code, for which libFuzzer and the stable compiler's coverage suffice.
@@ -41,7 +42,7 @@ const TARGETS: &[(&str, &str)] = &[
     ("client", "client"),
 ];
 
-/// rustc flags that enable debug assertions, overflow checks, and coverage for libFuzzer.
+/// rustc flags that enable debug assertions, overflow checks, and coverage instrumentation for libFuzzer.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";

@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: writes or compares the compiler's output for `specs/`.
+//! `cargo xtask generate`: writes the compiler's output for `specs/`, or compares it with the existing files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ pub struct Arguments {
 }
 
 struct Run {
-    /// The documents and bindings, in `specs/`.
+    /// The file names of the documents and bindings in `specs/`.
     sources: &'static [&'static str],
     directory: &'static str,
     options: fn() -> Options,

@@ -48,7 +48,7 @@ fn follow(root: &Path, guide: &str, output: &str) -> Result<(), String> {
     if printed.contains(output) { Ok(()) } else { Err(format!("no command prints `{output}`")) }
 }
 
-/// Writes the documents that commands read, and a program that replaces `cargo`.
+/// Copies the documents that the commands read, and writes a script that replaces `cargo`.
 fn prepare(root: &Path, directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let specs = directory.join("specs");
     fs::create_dir(&specs)?;

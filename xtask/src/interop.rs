@@ -62,8 +62,8 @@ impl Group {
 pub(crate) const IWARP: Group = Group::short(&[], &["verbs::", "in_guest::"]);
 /// The tests of programs with the feature `verbs`, on the devices in the guest.
 pub(crate) const DEVICES: Group = Group::short(&["verbs::"], &["by_verbs::"]).with_devices();
-/// The tests that run inside the guest, with our client or server on one of its devices, without third-party
-/// suites.
+/// The tests that run inside the guest, with our client or server on one of the guest's devices, without
+/// third-party suites.
 pub(crate) const IN_GUEST: Group = Group::short(&["by_verbs::"], &["by_verbs::suites"]).with_devices();
 /// The tests of the three groups above, with the second kernel.
 pub(crate) const ON_SECOND_KERNEL: Group =

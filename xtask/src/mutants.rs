@@ -32,14 +32,15 @@ pub(crate) struct Arguments {
 }
 
 const LIST: &str = "tests/mutants.toml";
-/// Time limit for the tests of one mutation. A mutation that makes the tests hang counts as detected.
+/// Time limit for the tests with one listed mutation. A mutation that makes the tests hang counts as
+/// detected.
 const LIMIT: Duration = Duration::from_secs(300);
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 /// Time limit for each run of cargo-mutants on a part of the generated mutations.
 const PART_LIMIT: Duration = Duration::from_secs(3600);
 const GENERATED_IN: [&str; 3] =
     ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
-/// The packages and `cargo test` arguments of the tests that run first.
+/// The packages and `cargo test` arguments of the tests that run first with generated mutations.
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 /// The packages and `cargo test` arguments of the tests that run next, for mutations that the first tests do
@@ -412,8 +413,8 @@ impl Generated {
     }
 }
 
-/// Tries the generated mutations of one part, or of all parts in sequence. Compares the survivors with the
-/// list.
+/// Tries the generated mutations of one part, or of all parts in sequence. Reports the survivors that the
+/// list does not explain.
 fn try_generated(root: &Path, list: &List, part: Option<&str>) -> Result<(), String> {
     let parts = match part {
         Some(part) => vec![part.to_owned()],

@@ -18,7 +18,7 @@ pub(crate) const VERBS: &str = "rpcrdma-verbs";
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// The directories of a crate that its package must not contain.
 const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
-/// The build directory for `msrv`, separate from the workspace's own.
+/// The build directory of the step `msrv`, separate from the workspace's build directory.
 const MSRV_TARGET: &str = "target/msrv";
 
 #[derive(Deserialize)]
@@ -30,7 +30,8 @@ struct Metadata {
 struct Member {
     name: String,
     manifest_path: PathBuf,
-    /// The registries to which the member may be published: all for `None`, none for an empty list.
+    /// The registries to which the member may be published. `None` allows all registries, and an empty list
+    /// forbids publication.
     publish: Option<Vec<String>>,
     rust_version: Option<String>,
     description: Option<String>,
@@ -208,7 +209,7 @@ fn builds_verbs(step: &str) -> bool {
     missing.is_empty()
 }
 
-/// Returns the build scripts that only check generated files, by their paths in the workspace.
+/// Returns the paths, relative to the workspace, of the build scripts that only check generated files.
 fn guards(root: &Path) -> Result<BTreeSet<String>, String> {
     let files = xtask::generate::files(root)?;
     let guards = files.iter().filter(|(path, _)| path.ends_with("build.rs"));

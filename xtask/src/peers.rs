@@ -21,7 +21,7 @@ const SETUP: &str = "mount -t tmpfs peers /run && mkdir /run/peers /run/ganesha 
      rpcbind -w && exec \"$@\"";
 const NAMESPACES: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// A package, an integration test of the package, and a function of the test.
+/// A package, one of its integration tests, and a test function in that integration test.
 type Test = [&'static str; 3];
 
 const RPCBIND: Test = ["rpcrdma-tests", "rpcbind", "the_rpcbind_of_this_machine"];
@@ -51,7 +51,7 @@ fn run(root: &Path, name: &str, needs: &Needs, tests: &[Test]) -> Result<(), Str
 
 fn run_test(root: &Path, [package, test, function]: &Test) -> Result<(), String> {
     let arguments = ["test", "--package", package, "--test", test];
-    // Builds the test while the network is available.
+    // Builds the test before `unshare`: in the new network namespace, cargo cannot download dependencies.
     cargo::run(root, &[&arguments[..], &["--no-run"]].concat())?;
     let inner = cargo::command(root, &arguments);
     let mut command = Command::new("unshare");

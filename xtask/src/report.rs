@@ -45,7 +45,7 @@ pub(crate) enum Outcome {
     TimedOut,
     /// The step recorded that it cannot run here, or the deadline of the gate ended a long job.
     NotRun,
-    /// An earlier step failed.
+    /// The step did not run, because an earlier step failed.
     NotReached,
 }
 
@@ -74,14 +74,15 @@ impl fmt::Display for Outcome {
 /// Skipped tests and steps, from their records (package `not-run`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotRun {
-    /// Skipped tests and steps with their reasons, without duplicates.
+    /// Skipped tests and steps that `elsewhere` does not count, each with its reason, without duplicates.
     here: Vec<(String, String)>,
     /// For each reason, the number of skipped tests that another step or a long job runs.
     elsewhere: BTreeMap<String, usize>,
 }
 
-/// Prefixes of variables that select tests, such as `RPCRDMA_LAB_SUITES`. If the reason for skipping a test
-/// begins with such a variable, another step or a long job runs the test.
+/// Prefixes of the names of environment variables that select tests (`RPCRDMA_LAB` also matches
+/// `RPCRDMA_LAB_SUITES`). If the reason for skipping a test begins with one of these prefixes, another step
+/// or a long job runs the test.
 const ELSEWHERE: [&str; 3] = ["RPCRDMA_LAB", "RPCRDMA_PEERS", "RPCRDMA_RPCBIND"];
 
 impl NotRun {

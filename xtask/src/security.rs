@@ -9,7 +9,7 @@ use xtask::trace;
 use crate::cargo;
 
 const DOCUMENT: &str = "SECURITY.md";
-/// The text before the name of a step.
+/// The text that precedes the name of a step in [`DOCUMENT`].
 const STEP: &str = "cargo xtask ci ";
 
 /// Checks that SECURITY.md names only existing tests and the given steps. Every statement must name a test or

@@ -25,7 +25,8 @@ impl Shell<'_> {
         if output.status.success() { Ok(printed) } else { Err(format!("`{command}` failed")) }
     }
 
-    /// Starts a server with its output in the file `printed`, and waits until the server prints `serving`.
+    /// Starts a server that writes its output to the file `printed`, and waits until the server prints
+    /// `serving`.
     pub(crate) fn serve(&self, command: &str, printed: &Path) -> Result<Server, String> {
         print(&format!("$ {command}&"));
         let failed = |error: std::io::Error| format!("cannot start the server: {error}");

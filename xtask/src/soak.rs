@@ -19,7 +19,7 @@ pub(crate) struct Options {
     job: String,
 }
 
-/// The time limit of a job outside the gate.
+/// The time limit of a job that `cargo xtask soak` runs.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
 
 /// Runs a job and appends the outcome to the ledger. Fails if the job cannot run here.

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::{cargo, fuzz};
 
-/// Attacks `nfs3d` while an honest client uses it. Without `--short`, the calls of this client must also be
-/// fast, which requires an idle machine.
+/// Attacks `nfs3d` while an honest client uses it. Without `--short`, also checks the p99 latency of this
+/// client's calls, which requires an idle machine.
 pub(crate) fn siege(root: &Path, options: &[&str]) -> Result<(), String> {
     let siege = ["run", "--release", "--package", "rpcrdma-tests", "--bin", "siege", "--"];
     cargo::run(root, &[&siege, options].concat())

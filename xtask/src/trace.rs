@@ -44,8 +44,8 @@ pub struct Trace {
 /// Prints every rule with its status and its tests, writes the table, or only checks for consistency.
 ///
 /// # Errors
-/// Fails if [`read`] fails or, except with `--table`, a MUST or MUST NOT is missing. Also fails if the table
-/// cannot be written or, with `--consistent`, is out of date.
+/// Fails if [`read`] fails or, except with `--table`, a MUST or MUST NOT has the status `missing`. Also fails
+/// if the table cannot be written or, with `--consistent`, is out of date.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.consistent {
         return check(root);
@@ -64,10 +64,10 @@ fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
     report(&missing).map_err(|list| format!("missing rules:{list}"))
 }
 
-/// Checks that rules, tests and the table agree, and that no MUST or MUST NOT is missing.
+/// Checks that rules, tests and the table agree, and that no MUST or MUST NOT has the status `missing`.
 ///
 /// # Errors
-/// Fails if [`read`] fails, a MUST or MUST NOT is missing, or the table is out of date.
+/// Fails if [`read`] fails, a MUST or MUST NOT has the status `missing`, or the table is out of date.
 pub fn check(root: &Path) -> Result<(), String> {
     let trace = read(root)?;
     nothing_is_missing(&trace)?;

@@ -15,7 +15,7 @@ use rpcrdma_xdrgen::{Source, SourceId, Sources, diag};
 
 use crate::cargo::target;
 
-/// The documents in `specs/`, without `.txt`.
+/// The documents in `specs/` for which vectors are written, without the extension `.txt`.
 const DOCUMENTS: &[&str] = &["nfs3", "mount3"];
 
 const SUPPORT: &str = include_str!("vectors/support.c");

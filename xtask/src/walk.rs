@@ -321,7 +321,7 @@ fn block<'g>(guide: &'g str, mark: &str) -> Result<&'g str, String> {
     found.map(|(_, text)| text).ok_or_else(|| format!("no code block contains `{}`", mark.trim()))
 }
 
-/// Replaces a text. Fails if the text does not occur.
+/// Replaces every `from` in the text with `to`. Fails if `from` does not occur.
 fn replaced(text: &str, from: &str, to: &str) -> Result<String, String> {
     if text.contains(from) { Ok(text.replace(from, to)) } else { Err(format!("no `{from}` in\n{text}")) }
 }

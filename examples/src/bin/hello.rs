@@ -1,4 +1,5 @@
-//! A server and a client of a generated program in one process: `cargo run -p rpcrdma-examples --bin hello`.
+//! Runs a server and a client of a generated RPC program in one process:
+//! `cargo run -p rpcrdma-examples --bin hello`.
 //!
 //! The program is the connection configuration protocol of RFC 5666 section 6, from `specs/rdma-conf.txt`.
 

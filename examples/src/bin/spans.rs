@@ -1,7 +1,7 @@
 //! Exports the spans of a client and of a server through OpenTelemetry: `cargo run -p rpcrdma-examples
 //! --features opentelemetry --bin spans`.
 //!
-//! Client and server each create a span for a call. RPC carries no trace context, so the two spans belong to
+//! Client and server each create one span per call. RPC carries no trace context, so the two spans belong to
 //! separate traces. The XID and the addresses of the connection correlate the spans. This exporter prints a
 //! line per span. In production, use an exporter that sends spans to a collector, for example from the crate
 //! `opentelemetry-otlp`.

@@ -294,7 +294,7 @@ impl Signals {
 struct Source {
     line: Vec<OsString>,
     key: Option<HandleKey>,
-    /// True if the server was started with Kerberos.
+    /// True if an export accepted Kerberos when the server started.
     has_kerberos: bool,
 }
 
@@ -389,7 +389,7 @@ impl Running {
         loaded
     }
 
-    /// On error, logs a warning and leaves the exports unchanged.
+    /// Replaces the exports. If the reload failed, logs a warning and leaves the exports unchanged.
     fn finish_reload(&mut self, loaded: Loaded) {
         match loaded {
             Ok((directories, mut arguments)) => {

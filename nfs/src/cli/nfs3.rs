@@ -11,10 +11,10 @@ use crate::provider::Provider;
 
 /// Accesses files on an NFSv3 server over RPC-over-RDMA (by default, iWARP in user space), or over TCP.
 ///
-/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. nfs3 calls
-/// MOUNT on the NFS connection, or on the port that the server's rpcbind returns. ?mountport=PORT at the end
-/// of the URL overrides both. ?sec=krb5, ?sec=krb5i and ?sec=krb5p use your Kerberos ticket. In a path, %20
-/// is a space and %3F is a question mark.
+/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default port is 20049 for rdma and 2049 for
+/// tcp. nfs3 calls MOUNT on the NFS connection if the server offers MOUNT there, else on the port that the
+/// server's rpcbind returns. ?mountport=PORT at the end of the URL overrides both. ?sec=krb5, ?sec=krb5i and
+/// ?sec=krb5p use your Kerberos ticket. In a path, %20 is a space and %3F is a question mark.
 ///
 /// Exit status: 0 success; 1 server or local error; 2 invalid command line; 3 server unreachable; 4 data
 /// mismatch; 130 interrupted; 141 standard output closed. RUST_LOG controls the log, for example
@@ -118,7 +118,7 @@ pub enum Nfs3Command {
     /// symbolic link whose target differs is replaced, but its name is not printed. If the destination has a
     /// file or a directory with the name of a link, the sync fails.
     Sync {
-        /// Selection of files, and concurrency
+        /// The selection of files and the number of concurrent copies
         #[command(flatten)]
         tree: TreeOptions,
         /// Compare files of equal size by content instead of modification time
@@ -170,7 +170,7 @@ pub struct CopyOptions {
     /// Fail unless the file has this SHA-256 digest
     #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
     pub sha256: Option<Digest>,
-    /// Selection of files, and concurrency
+    /// The selection of files and the number of concurrent copies
     #[command(flatten)]
     pub tree: TreeOptions,
 }
@@ -208,7 +208,7 @@ fn pattern(text: &str) -> Result<String, String> {
     }
 }
 
-/// Accepts a pattern that can match files.
+/// Parses a pattern of `--include`. Rejects a pattern that matches only directories.
 fn file_pattern(text: &str) -> Result<String, String> {
     match pattern(text)?.strip_suffix('/') {
         Some(path) if path.contains('/') => Err(format!("matches only directories; use `{path}/**`")),

@@ -131,7 +131,7 @@ pub struct ExportOptions {
 fn mount_path(text: &str) -> Result<String, String> {
     let names: Vec<_> = text.split('/').filter(|name| !name.is_empty()).collect();
     if !text.starts_with('/') || names.iter().any(|name| matches!(*name, "." | "..")) {
-        return Err("expected a path that starts with / and contains no . or ..".to_owned());
+        return Err("expected a path that starts with / and has no component . or ..".to_owned());
     }
     Ok(format!("/{}", names.join("/")))
 }

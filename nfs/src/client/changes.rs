@@ -143,7 +143,7 @@ impl Remote {
         self.call::<proc::Rmdir>(&Rmdir3Args { object }, &path).await.map(drop)
     }
 
-    /// Renames a file or directory within an export. Replaces an existing file.
+    /// Renames a file or directory within an export. If a file with the new name exists, replaces it.
     ///
     /// # Errors
     /// [`ClientError::Call`] and [`ClientError::Status`].

@@ -18,7 +18,7 @@ use rpcrdma_services::rpcbind::{Netid, Rpcbind, RpcbindError};
 use super::{ClientError, Transport, Url};
 use crate::kerberos;
 
-/// A connection to a server, over either transport.
+/// A connection to a server, over RPC-over-RDMA or TCP.
 #[derive(Clone, Debug)]
 pub enum ServerConnection {
     /// RPC-over-RDMA.
@@ -247,7 +247,8 @@ async fn registered(url: &Url) -> Result<SocketAddr, ClientError> {
             Ok(Some(address)) => return Ok(address),
             Ok(None) => {}
             // A server usually registers 0.0.0.0 and `::`, which `lookup` replaces with the host's address.
-            // For an IPv6 host, only `::` can be replaced, so the other netid is also tried.
+            // For an IPv6 host, only `::` can be replaced, so a bad address for `tcp` is not final: `tcp6` is
+            // tried next.
             Err(error @ RpcbindError::BadAddress { .. }) => unusable = Some(error),
             Err(error) => return Err(error.into()),
         }

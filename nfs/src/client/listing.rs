@@ -8,7 +8,7 @@ use super::{ClientError, Remote, RemoteFile, below};
 
 /// Maximum size of a READDIRPLUS reply, in bytes. Over RDMA, a long reply uses a Reply chunk.
 const REPLY: u32 = 128 << 10;
-/// Maximum memory for listings, in bytes.
+/// Maximum memory for one listing, or for all listings that a `Walk` keeps at a time, in bytes.
 pub(super) const HELD_MAX: usize = 256 << 20;
 
 /// One entry of a directory.

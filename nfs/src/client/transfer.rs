@@ -120,9 +120,9 @@ impl Remote {
     }
 
     /// Waits for the outstanding READs and calls NULL, so that a READ is not the last call before an RDMA
-    /// connection closes. Linux 6.12 releases the resources of RDMA Writes on another thread after the reply,
-    /// and crashes if the connection no longer exists (`svc_rdma_write_info_free_async`). The transfer has
-    /// ended by then, so the results are ignored and the timeout is short.
+    /// connection closes. Linux 6.12's server releases the resources of RDMA Writes on another thread after
+    /// the reply, and crashes if the connection no longer exists (`svc_rdma_write_info_free_async`). The
+    /// transfer has ended by then, so the results are ignored and the timeout is short.
     async fn end_with_null(&self, mut window: Window<(Bytes, bool)>) {
         if matches!(self.connection, ServerConnection::Rdma(_)) {
             let calls = async {
@@ -314,7 +314,7 @@ impl Remote {
     }
 }
 
-/// The write verifiers of uncommitted data.
+/// The first write verifier of uncommitted data, and whether a later verifier differs from it.
 #[derive(Default)]
 struct Unstable {
     first: Option<Writeverf3>,

@@ -102,7 +102,7 @@ impl Url {
     /// Returns the address of the same host with another port.
     #[must_use]
     pub fn with_port(&self, port: u16) -> String {
-        // The standard library resolves a zone with a name, such as `%eth0`, only without brackets.
+        // The standard library resolves an address with a named zone, such as `%eth0`, only without brackets.
         let has_named_zone = self
             .host
             .split_once('%')
@@ -120,7 +120,7 @@ impl Url {
         self.path.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty())
     }
 
-    /// Returns the path without its last component, and that component, or `None` for the root.
+    /// Returns the path up to its last component, and the last component. Returns `None` for the root.
     #[must_use]
     pub fn split_name(&self) -> Option<(&[u8], &[u8])> {
         let name = self.file_name()?;

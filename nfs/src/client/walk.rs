@@ -6,7 +6,7 @@ use super::{ClientError, DirectoryItem, Remote, RemoteFile, below};
 
 const DEPTH_MAX: usize = 512;
 
-/// One step of a [`Walk`].
+/// A visit of a [`Walk`] to an entry of a directory.
 #[derive(Clone, Debug)]
 pub struct Visit {
     /// The directory that contains the entry.
@@ -54,7 +54,7 @@ struct Level {
 pub struct Walk<'a> {
     remote: &'a Remote,
     levels: Vec<Level>,
-    /// The directory to list next.
+    /// The directory to list next, and its entry as in `Level::item`.
     entering: Option<(RemoteFile, Option<DirectoryItem>)>,
     /// The remaining memory for further levels, in bytes.
     room: usize,
@@ -96,7 +96,7 @@ impl Walk<'_> {
     /// Returns the next entry, or `None` once all entries have been visited.
     ///
     /// # Errors
-    /// [`ClientError`] if a directory cannot be listed or the server exceeds a limit of the walk.
+    /// [`ClientError`] if a directory cannot be listed, contains itself, or exceeds a limit of the walk.
     pub async fn next(&mut self) -> Result<Option<Visit>, ClientError> {
         if let Some((dir, item)) = self.entering.take() {
             self.enter(dir, item).await?;

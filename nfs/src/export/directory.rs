@@ -30,8 +30,9 @@
 //!   process's limit on open files is low.
 //! - If the process handles or ignores SIGXFSZ, as `nfs3d` does, a WRITE past RLIMIT_FSIZE fails with
 //!   [`NfsError::FBig`]. Otherwise, the signal terminates the process.
-//! - Each known file uses about 150 bytes of memory until a client removes the file. The memory of files that
-//!   other processes removed is freed only when many files are known.
+//! - Each known file uses about 150 bytes of memory until a client removes the file. A sweep frees the memory
+//!   of files that other processes removed. It starts when at least 65,536 files are known and their number
+//!   has doubled since the previous sweep.
 
 mod change;
 mod errno;
@@ -131,8 +132,8 @@ impl Located {
     /// a caller that may execute may read. NFS has no OPEN, so a program that makes its open file read-only
     /// must be able to continue writing (RFC 1813 section 4.4).
     ///
-    /// A server that does not impersonate its callers temporarily widens the mode of its own file. Then the
-    /// calling function must hold the file's lock and must have read `stat` under this lock.
+    /// A server that does not impersonate its callers temporarily widens the mode of a file of its own user.
+    /// Then the calling function must hold the file's lock and must have read `stat` under this lock.
     fn open_content(&self, purpose: Purpose, acting: &ThreadIdentity<'_>) -> Result<OwnedFd, NfsError> {
         let open = || self.open(purpose.flags());
         let opened = open();

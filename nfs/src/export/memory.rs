@@ -52,7 +52,8 @@ impl Default for MemoryExport {
 }
 
 impl MemoryExport {
-    /// Returns an empty file system with limits on the bytes of content and the number of files.
+    /// Returns an empty file system for at most `bytes` bytes of content in at most `files` files.
+    /// Directories count as files, including the root directory.
     #[must_use]
     pub fn new(bytes: u64, files: usize) -> Self {
         let instance = RandomState::new().build_hasher().finish();
@@ -102,7 +103,7 @@ impl MemoryExport {
         Outcome { result, wcc: Wcc { before, after: after(&tree, id) } }
     }
 
-    /// Creates a file that is not a regular file. Fails if the name exists.
+    /// Creates a directory, symbolic link, device, socket or pipe. Fails if the name exists.
     fn make(
         &self,
         caller: &NfsCaller,
@@ -334,7 +335,7 @@ impl Export for MemoryExport {
         if target.len() > PATH_MAX {
             return Outcome { wcc: self.change(dir, |_, _| Ok(())).wcc, result: Err(NfsError::NameTooLong) };
         }
-        // The short path is copied: a reference would keep the whole message buffer in memory.
+        // The target is copied: a reference would keep the whole message buffer in memory.
         self.make(caller, dir, name, new, |_| Body::Symlink(Bytes::copy_from_slice(target)))
     }
 

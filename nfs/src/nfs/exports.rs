@@ -9,9 +9,9 @@ use super::NfsHandler;
 use super::permits::CallPermits;
 use crate::export::{Export, FileHandle};
 
-/// The exports of a server, by the paths at which clients mount them. The exports can be replaced while the
+/// The exports of a server, and the paths at which clients mount them. The exports can be replaced while the
 /// server runs. Each call goes to the export that created its file handle ([`Export::owns`]). The limit on
-/// the blocking calls of one [`Owner`](rpcrdma_runtime::Owner) applies to all exports together.
+/// concurrent blocking calls of one [`Owner`](rpcrdma_runtime::Owner) applies to all exports together.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -71,8 +71,8 @@ impl<E: Export> Exports<E> {
         self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the handler of a file. A handle that no export created goes to the first export, which rejects
-    /// the handle.
+    /// Returns the handler of the export that created a file handle. If no export created the handle, returns
+    /// the handler of the first export, which rejects the handle.
     fn of(&self, file: &FileHandle) -> Result<NfsHandler<E>, Reject> {
         let served = self.served();
         let owner = match &*served {

@@ -14,7 +14,7 @@ use crate::export::{
 /// The FSINFO properties: hard links, symbolic links, the same PATHCONF result for all files, and settable
 /// times.
 const PROPERTIES: u32 = FSF3_LINK | FSF3_SYMLINK | FSF3_HOMOGENEOUS | FSF3_CANSETTIME;
-/// The preferred size of a listing, in bytes.
+/// The preferred size of a directory listing (`dtpref` of FSINFO), in bytes.
 const LISTING_BEST: u32 = 64 << 10;
 
 /// Converts the outcome of a procedure that creates a file to the procedure's result. The result types of

@@ -11,7 +11,7 @@ const EMPTY: u64 = 104;
 /// The length of a READDIR entry without its name, in bytes: list item 4, fileid 8, length of the name 4,
 /// cookie 8.
 const ENTRY: u64 = 24;
-/// The length of optional attributes, in bytes: absent and present.
+/// The encoded lengths of absent and of present attributes (`post_op_attr`), in bytes.
 const ATTRIBUTES: [u64; 2] = [4, 88];
 
 #[derive(Debug)]
@@ -34,8 +34,8 @@ impl Room {
         if self.entries == 0 && !end.eof { Err(NfsError::TooSmall) } else { Ok(end) }
     }
 
-    /// Takes room for an entry, or returns false if the room is insufficient. The first entry may exceed
-    /// `dircount`: otherwise a client with a small `dircount` could never proceed.
+    /// Reserves room for an entry and returns true, or returns false if the entry does not fit. The first
+    /// entry may exceed `dircount`: otherwise a client with a small `dircount` could never proceed.
     fn take(&mut self, names: u64, more: u64) -> bool {
         let fits = names.saturating_add(more) <= self.max && (names <= self.names || self.entries == 0);
         if fits {

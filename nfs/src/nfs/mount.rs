@@ -82,7 +82,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// Returns the innermost export that contains a path, and the names of the path below that export.
+/// Returns the innermost export that contains a path, and the components of the path below that export.
 fn find<'a, E>(
     served: &'a Served<E>,
     path: &'a [u8],

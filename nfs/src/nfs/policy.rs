@@ -62,7 +62,7 @@ impl Default for ExportPolicy {
     }
 }
 
-/// The number that denotes no user and no group.
+/// The user ID or group ID that denotes no user or no group.
 const NONE: u32 = u32::MAX;
 /// The first unprivileged port.
 const UNRESERVED: u16 = 1024;

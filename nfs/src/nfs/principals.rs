@@ -104,7 +104,7 @@ mod tests {
         let (counted, held) = (lookups.clone(), Mutex::new(held));
         let principals = Principals::new(move |name| {
             counted.fetch_add(1, Ordering::SeqCst);
-            // Returns once the sender is dropped.
+            // Blocks until the test drops `release`.
             let _ = held.lock().unwrap().recv();
             (name == b"alice").then(alice)
         });

@@ -66,8 +66,8 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     silent.status().is_ok_and(|status| status.success())
 }
 
-/// Searches for libclang in approximately the same places as bindgen. If `LIBCLANG_PATH` is set, it is not
-/// checked, because bindgen reports a wrong path itself.
+/// Searches for libclang in approximately the same places as bindgen. If `LIBCLANG_PATH` is set, returns true
+/// without a search, because bindgen itself reports a wrong path.
 fn has_libclang() -> bool {
     if env::var_os("LIBCLANG_PATH").is_some() {
         return true;

@@ -1,4 +1,4 @@
-//! An iWARP stream as a state machine (RDMAP, DDP and MPA), and the negotiation of its parameters.
+//! An iWARP stream (RDMAP, DDP and MPA) as a state machine, and the negotiation of its parameters.
 //!
 //! A [`Stream`] processes octets of the TCP stream and [`Action`](super::work::Action)s. It returns octets to
 //! send and [`Completion`](super::work::Completion)s. It has no socket and no clock, and the caller supplies

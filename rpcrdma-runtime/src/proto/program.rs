@@ -1,10 +1,10 @@
 //! Programs: the traits that generated clients and servers build on (RFC 5531 section 8).
 //!
 //! For each version of a program, rpcrdma-xdrgen emits a marker type that implements [`Program`], and one
-//! type per procedure that implements [`Procedure`]. It also emits a client over any [`Caller`], and a server
-//! that implements [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements
-//! [`Binding`]. Over RPC-over-RDMA, a client can call only versions with a binding. Generated code for
-//! borrowed data builds on [`borrowed`].
+//! type per procedure that implements [`Procedure`]. It also emits a client that works with any [`Caller`],
+//! and a server that implements [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also
+//! implements [`Binding`]. Over RPC-over-RDMA, a client can call only versions with a binding. Generated code
+//! for borrowed data builds on [`borrowed`].
 
 pub mod borrowed;
 pub(crate) mod checks;
@@ -82,7 +82,7 @@ pub trait Binding: Program {
 /// impl BackwardOnly for Callback {}
 /// ```
 ///
-/// A call of such a version by the connecting client does not compile:
+/// A call to such a version by the connecting client does not compile:
 ///
 /// ```compile_fail,E0080
 /// # use rpcrdma_runtime::program::{Backward, BackwardOnly, Caller, Directed, Procedure, Program};
@@ -174,8 +174,8 @@ pub trait Procedure: 'static {
     const EXCESS_ITEMS: bool = false;
 
     /// Returns the bounds of the reply to a call with these arguments. The default is
-    /// [`MAX_REPLY`](Procedure::MAX_REPLY). If the bounds do not depend on the arguments, use that constant,
-    /// which is checked at compile time. The result of this function is not checked.
+    /// [`MAX_REPLY`](Procedure::MAX_REPLY). If the bounds do not depend on the arguments, define only that
+    /// constant, which is checked at compile time. The result of this function is not checked.
     fn reply_bounds(args: &Self::Args) -> ReplyBounds {
         let _ = args;
         Self::MAX_REPLY
@@ -197,7 +197,7 @@ pub struct ReplyBounds {
 }
 
 impl ReplyBounds {
-    /// Returns the bounds of a type.
+    /// Returns the bounds of a reply whose result has the type `T`.
     #[must_use]
     pub const fn of<T: Layout>() -> Self {
         ReplyBounds {
@@ -208,7 +208,7 @@ impl ReplyBounds {
         }
     }
 
-    /// Returns the bounds of a reply that must not be reduced ([`Credential::allows_reduction`]).
+    /// Returns these bounds, changed for a reply that must not be reduced ([`Credential::allows_reduction`]).
     #[must_use]
     pub const fn without_reduction(self) -> Self {
         ReplyBounds {
@@ -259,8 +259,8 @@ pub trait CallTransport {
 /// call. If the peer can still access memory of the call, the transport keeps this memory until it is fenced.
 pub type CallFuture<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
-/// A transport for calls of a program version. A transport that needs a binding implements this trait for
-/// `P: `[`Binding`] only.
+/// A transport for calls to a program version. A transport that needs a binding implements this trait only
+/// for `P: `[`Binding`].
 pub trait Caller<P: Program>: CallTransport {
     /// Makes one call.
     fn call<'a, Q: Procedure<Program = P>>(

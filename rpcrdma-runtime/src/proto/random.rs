@@ -1,6 +1,6 @@
 //! Reproducible random numbers.
 
-/// A small random number generator whose output depends only on its seed (splitmix64). It makes simulations
+/// A small random number generator (splitmix64) whose output depends only on its seed. It makes simulations
 /// reproducible and is unsuitable for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);

@@ -57,7 +57,7 @@ impl<T> Table<T> {
         let mut gap = self.find(number)?;
         let removed = self.slots.get_mut(gap)?.take();
         self.len = self.len.saturating_sub(1);
-        // Moves each later entry into the gap, unless that would put the entry before its own slot.
+        // Moves each later entry into the gap, unless the gap precedes the slot of the entry's number.
         let mut at = gap;
         loop {
             at = self.after(at);
@@ -89,7 +89,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// A free slot must exist.
+    /// Stores an entry in the slot of its number, or in the next free slot. A free slot must exist.
     fn place(&mut self, number: u32, value: T) {
         let mut at = self.home(number);
         while matches!(self.slots.get(at), Some(Some(_))) {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn entries_are_found_until_they_are_removed() {
-        // Many numbers share a slot, and entries wrap around.
+        // Many numbers select the same slot, and entries wrap around the end of the table.
         let mut rng = Rng::new(5);
         let (mut table, mut model) = (Table::default(), BTreeMap::new());
         for turn in 0..100_000u64 {

@@ -108,7 +108,7 @@ pub enum Action {
     Write {
         /// Returned in the completion.
         token: Token,
-        /// The destination: `length` equals the data's length.
+        /// The destination. Its `length` equals the length of `data`.
         sink: Segment,
         /// The data to write.
         data: Bytes,

@@ -49,8 +49,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the time in seconds at which `is_missed` first returns true for a peer that sends `octets`
-    /// octets every `every` seconds. Returns `None` if the peer is fast enough.
+    /// Checks a peer for 100 s with a minimum rate of 1,000 octets per second. The peer sends `octets` octets
+    /// every `every` seconds. Returns the time in seconds at which `is_missed` first returns true, or `None`.
     async fn missed(every: u64, octets: u64) -> Option<u64> {
         let mut rate = MinRate::new(1000);
         for time in 0..=100 / every {

@@ -30,9 +30,9 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Serves each connection on its own task until `shutdown` is ready or the listener fails. Then drops
-    /// `accept`, which owns the listener, and signals the connections to end. Waits up to `drain` for the
-    /// connections and for `outliving`, the calls that outlive their connections.
+    /// Accepts connections until `shutdown` is ready or the listener fails, and serves each connection on its
+    /// own task. Then drops `accept`, which owns the listener, and signals the connections to end. Waits up
+    /// to `drain` for the connections and for `outliving`, the calls that outlive their connections.
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,

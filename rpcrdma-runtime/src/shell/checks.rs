@@ -52,8 +52,9 @@ const fn contains(mut procedures: &[(u32, &str)], wanted: u32) -> bool {
     false
 }
 
-/// Returns true if no value of the type exceeds `bound`. Also returns true if the type is unbounded or its
-/// bound exceeds the maximum size of a chunk. [`Procedure::MAX_REPLY`] may then specify any bound.
+/// Returns true if `bound` covers `of_type`, a bound that follows from the result type. Also returns true if
+/// `of_type` is unbounded or exceeds the maximum size of a chunk. [`Procedure::MAX_REPLY`] may then specify
+/// any bound.
 const fn covers(bound: Size, of_type: Size) -> bool {
     bound.covers(of_type) || !of_type.fits(u32::MAX as u64)
 }

@@ -201,7 +201,7 @@ macro_rules! client_methods {
 
             /// Waits until more than `seen` connections have been made, and returns the number of
             /// connections. Returns `None` if the client is closed or cannot reconnect. A server keeps state
-            /// per connection: a client with backward programs must announce the programs on each
+            /// per connection, so a client with backward programs must announce the programs on each
             /// connection.
             pub async fn next_connection(&self, seen: u64) -> Option<u64> {
                 self.handle.next_connection(seen).await

@@ -84,7 +84,7 @@ pub(super) trait SessionHandle: Submit {
 
     fn watch(&self) -> watch::Receiver<Progress>;
 
-    /// Publishes the counts of the session and its connection.
+    /// Publishes the counts of the session and its connection in the client's [`ClientStats`].
     fn count(&self);
 }
 
@@ -135,8 +135,8 @@ struct State<O: Outbound> {
 const MAX_STEPS: usize = 64;
 
 impl<O: Outbound> Shared<O> {
-    /// Returns the state of a client and its driver, which must be spawned. Without `connect`, `first` is the
-    /// only connection. `SessionHandle::peer` returns `peer` until the first connection is made. If
+    /// Returns the state of a client, and a driver that the caller must spawn. Without `connect`, `first` is
+    /// the only connection. `SessionHandle::peer` returns `peer` until the first connection is made. If
     /// `backward` has programs, the client stays connected even without calls.
     pub(super) fn new(
         policy: Policy,
@@ -377,7 +377,7 @@ pub(super) struct Driver<O: Outbound> {
     connect: Option<Connect<O>>,
     connecting: Option<Connecting<O>>,
     backward: Option<Serving>,
-    /// The number of a connection, and its running backward calls.
+    /// The running backward calls, with the number of the connection on which they arrived.
     running: Option<(u64, Running<O::Key>)>,
     replies: Vec<Ended<O::Key>>,
 }

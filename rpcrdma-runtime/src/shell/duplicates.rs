@@ -164,7 +164,7 @@ impl DuplicateCache {
     }
 
     /// Looks up a call, and tracks the call if it is new and the cache has room. Returns `None` if calls with
-    /// this kind of credential are not tracked ([`CallIdentity::of`]).
+    /// this credential flavor are not tracked ([`CallIdentity::of`]).
     pub(super) fn begin(
         &self,
         call: &RpcCall,

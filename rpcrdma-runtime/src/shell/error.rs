@@ -12,7 +12,7 @@ use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
 use crate::xdr::{self, Size};
 
-/// The procedure of a call, its program and the peer. The display format is
+/// The procedure, the program and the peer of a call. The display format is
 /// `PROCEDURE (program PROGRAM, peer ADDRESS)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

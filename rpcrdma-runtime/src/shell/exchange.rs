@@ -33,8 +33,8 @@ pub(super) fn encode<Q: Procedure>(
     Ok(sink.into_message())
 }
 
-/// Decodes the result of a call. If the reply has no chunks, its first DDP-eligible item is copied to
-/// `memory`.
+/// Decodes the result of a call. If the reply has no items from Write chunks, its first DDP-eligible item is
+/// copied to `memory`.
 pub(super) fn decode<Q: Procedure>(
     xid: u32,
     reply: &IncomingReply,

@@ -73,7 +73,8 @@ pub struct Limits {
     pub max_record: usize,
     /// Maximum number of concurrent calls on one connection over TCP (default 64). Further calls wait.
     pub max_tcp_calls: usize,
-    /// Maximum number of concurrent backward calls on one connection over TCP (default 16).
+    /// Maximum number of concurrent backward calls on one connection over TCP (default 16). Further calls
+    /// wait.
     pub max_tcp_backward_calls: usize,
     /// Time limits.
     pub times: TimeLimits,

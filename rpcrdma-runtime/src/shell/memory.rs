@@ -58,7 +58,7 @@ impl CallMemory {
         Bytes::from_owner(Held { bytes, _memory: self.clone() })
     }
 
-    /// Sets the size to the length of the reply, and returns the same message. Unless the message is small,
+    /// Sets the size as [`CallMemory::set_reply`] does, and returns `message`. Unless the message is small,
     /// the memory counts toward the budget until the message's bytes are dropped.
     pub(super) fn hold_all(&self, message: Message) -> Message {
         self.set_reply(&message);
@@ -201,11 +201,11 @@ mod tests {
         let budget = MemoryBudget::new(16 << 20);
         let [heavy, light] = [1, 2].map(|last| account(&budget, last));
         let mut connections: Vec<_> = (0..32).map(|_| heavy.waiting()).collect();
-        assert!(connections.iter_mut().all(|waiting| waiting.set(64 << 10)), "an eighth of the budget");
+        assert!(connections.iter_mut().all(|waiting| waiting.set(64 << 10)), "one owner can use an eighth");
         assert!(!connections[0].set((64 << 10) + 1));
         let mut other = light.waiting();
         assert!(other.set(64 << 10));
-        assert!(!other.set((64 << 10) + 1), "the heavy owner uses the shared eighth");
+        assert!(!other.set((64 << 10) + 1), "the heavy owner uses the entire shared eighth");
         assert!(connections[0].set(1000), "a smaller size is always allowed");
         drop(connections);
         drop(other);

@@ -29,8 +29,8 @@ impl Sends {
     }
 }
 
-/// A client that carries complete RPC messages of a program version for another layer, such as
-/// [`GssClient`](super::GssClient). Clones share the client's connection.
+/// A client over which another layer, such as [`GssClient`](super::GssClient), exchanges complete RPC
+/// messages of a program version. Clones share the client's connection.
 pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
     /// Returns an XID that no outstanding call uses.
     fn next_xid(&self) -> u32;

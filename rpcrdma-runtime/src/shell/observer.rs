@@ -44,7 +44,7 @@ pub struct CallReport {
     pub procedure: &'static str,
     /// The call's XID.
     pub xid: u32,
-    /// Time from the call to its decoded result or its failure.
+    /// Time from the start of the call to its decoded result or its failure.
     pub elapsed: Duration,
     /// How the call was transferred, or `None` if the call failed.
     pub traffic: Option<Traffic>,

@@ -216,7 +216,8 @@ impl<C: Connection> RdmaInbound<C> {
 }
 
 impl<C> Drop for RdmaInbound<C> {
-    /// The server may drop a connection at any time, for example to make room for another connection.
+    /// Records the calls that later connections must refuse. This happens on drop because the server may drop
+    /// a connection at any time, for example to make room for another connection.
     fn drop(&mut self) {
         self.serving.ended(&mut self.responder, self.peer);
     }
@@ -311,7 +312,7 @@ fn report_no_room(
 pub(super) struct Peer {
     pub(super) negotiated: Negotiated,
     pub(super) address: Option<SocketAddr>,
-    /// Maximum number of the peer's RDMA Reads to serve at once (local IRD).
+    /// Maximum number of the peer's RDMA Reads to serve concurrently (local IRD).
     pub(super) ird: u32,
 }
 

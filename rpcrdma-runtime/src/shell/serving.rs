@@ -1,4 +1,4 @@
-//! State shared by the connections of a server, and the path of a call to its reply.
+//! State shared by the connections of a server, and the execution of calls.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ pub(super) struct CallExecutor {
 }
 
 pub(super) enum Disposition {
-    /// [`CallExecutor::run`] returns the reply.
+    /// The call must run. [`CallExecutor::run`] returns the reply.
     Run(Option<TrackedCall>),
     /// The call is a duplicate of a running call. [`CallExecutor::wait`] returns the reply.
     Wait(oneshot::Receiver<DuplicateEnd>),

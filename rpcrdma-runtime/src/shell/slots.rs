@@ -204,9 +204,9 @@ impl State {
         self.owners.get(owner).copied().unwrap_or_default()
     }
 
-    /// Returns the least recently active connection of the owners with the most connections. Idle connections
-    /// precede busy connections. Returns `None` if these owners have fewer than `count + EXCESS` connections
-    /// each.
+    /// Returns the least recently active connection of the owners with the most connections. Prefers idle
+    /// connections to busy connections, and skips connections that were asked to close. Returns `None` if
+    /// these owners have fewer than `count + EXCESS` connections each.
     fn least_active_of_largest(&self, count: usize) -> Option<&Activity> {
         let most = *self.owners.values().max().filter(|most| **most >= count.saturating_add(EXCESS))?;
         let of_largest = self
@@ -223,11 +223,11 @@ impl State {
 struct Activity {
     owner: Owner,
     address: IpAddr,
-    /// Microseconds from the start of the server to the last event of the connection.
+    /// Microseconds from the start of the server to the last recorded activity of the connection.
     last_active: AtomicU64,
     /// False while calls arrive, run or have unsent replies, and while the server may call its client.
     is_idle: AtomicBool,
-    /// The time of the request to close the connection.
+    /// When the connection was asked to close, measured from the start of the server.
     closed: OnceLock<Duration>,
     close: Notify,
 }
@@ -237,7 +237,8 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Activity {
-    /// Returns the start of the idle time, or `None` if the connection is busy or closed.
+    /// Returns the start of the idle time, measured from the start of the server. Returns `None` if the
+    /// connection is busy or was asked to close.
     fn idle_since(&self) -> Option<Duration> {
         // `Acquire` makes the time of the last activity visible.
         let is_idle = self.is_idle.load(Ordering::Acquire) && self.closed.get().is_none();
@@ -393,7 +394,7 @@ mod tests {
         let mut taking = Box::pin(slots.take(v4(3)));
         tokio::select! {
             _ = &mut taking => panic!("took a slot although none is free"),
-            () = heavy[0].closed() => panic!("closed a connection that was active later"),
+            () = heavy[0].closed() => panic!("closed a busy connection instead of the idle connection"),
             () = other[0].closed() => panic!("closed the only connection of an owner"),
             () = heavy[2].closed() => panic!("closed a busy connection instead of the idle connection"),
             closed = timeout(GRACE / 2, heavy[1].closed()) => closed.unwrap(),
@@ -406,7 +407,7 @@ mod tests {
         let fourth = slots.take(v4(4));
         tokio::select! {
             _ = fourth => panic!("took a slot although none is free"),
-            () = heavy[0].closed() => panic!("closed a connection that was active later"),
+            () = heavy[0].closed() => panic!("closed a more recently active connection"),
             closed = timeout(GRACE / 2, heavy[1].closed()) => closed.unwrap(),
         }
     }

@@ -41,9 +41,9 @@ impl Negotiated {
 
 /// Size of the private data in octets.
 pub const LEN: usize = 8;
-/// The minimum inline threshold, which applies without private data (RFC 8166 section 3.3.3).
+/// The minimum inline threshold, in bytes, which applies without private data (RFC 8166 section 3.3.3).
 pub const DEFAULT_INLINE: u32 = 1024;
-/// The maximum inline threshold that can be announced.
+/// The maximum inline threshold that a peer can announce, in bytes.
 pub const MAX_INLINE: u32 = 256 * 1024;
 
 const MAGIC: [u8; 4] = 0xf6ab_0e18u32.to_be_bytes();

@@ -39,7 +39,7 @@ pub fn array<'a, T: Arbitrary<'a>, const MAX: u32>(input: &mut Unstructured<'a>)
     Ok(values)
 }
 
-/// Returns a function that picks one of `values`, or fails if `values` is empty.
+/// Returns a function that picks one of `values`. The returned function fails if `values` is empty.
 pub fn one_of<T: Clone>(values: &[T]) -> impl FnOnce(&mut Unstructured<'_>) -> Result<T> {
     move |input| input.choose(values).cloned()
 }

@@ -107,7 +107,8 @@ fn fill<T: Encode, const LINKED: bool>(
     let (mut done, mut left) = (0usize, all);
     for value in values {
         let written = encode_element::<T, _, LINKED>(value, first.saturating_add(done), &mut ahead);
-        // An error after an incomplete write is ignored, because the offset in the error is wrong.
+        // An error after an incomplete write is ignored, because its offset is wrong. The error recurs when
+        // the caller writes the element again.
         if ahead.is_full() {
             break;
         }

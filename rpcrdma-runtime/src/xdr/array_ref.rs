@@ -119,10 +119,11 @@ const fn has_no_items<T: Layout>() -> bool {
 
 /// A borrowed counted array of at most `MAX` elements (RFC 4506 section 4.13).
 ///
-/// An array created from a slice borrows the slice. A decoded array is the part of the message that contains
-/// the elements: each element is validated, and none is stored. [`ArrayRef::iter`] decodes the elements again
-/// one by one, as do comparison, hashing and printing. A value therefore needs no memory other than the
-/// message, and each level of nested arrays costs one more decoding. Encoding copies the encoded elements.
+/// An array created from a slice borrows the slice. A decoded array borrows the part of the message that
+/// contains the elements. Decoding validates each element but stores none. [`ArrayRef::iter`] decodes the
+/// elements again one by one, as do comparison, hashing and printing. A value therefore needs no memory other
+/// than the message, and each level of nested arrays costs one more decoding. Encoding copies the encoded
+/// elements.
 ///
 /// Decoding an array whose elements can contain DDP-eligible items does not compile.
 ///
@@ -318,7 +319,7 @@ sequence!(ListRef);
 
 /// A borrowed value of a recursive type: the borrowed form of a `Box`.
 ///
-/// A box created from a reference contains the reference. A decoded box is the part of the message that
+/// A box created from a reference contains the reference. A decoded box borrows the part of the message that
 /// contains the value, and [`BoxRef::get`] decodes this part again.
 pub struct BoxRef<'a, T>(Held<'a, T>);
 

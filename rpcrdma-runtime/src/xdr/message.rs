@@ -149,7 +149,7 @@ pub struct PlacedItem {
 pub struct Reducer {
     stream: Buffer,
     items: Vec<Item>,
-    /// Bytes moved out of the stream, including padding.
+    /// The number of bytes moved out of the stream, including padding.
     taken: u64,
     min_item: usize,
     /// The error that occurred when a call's results were encoded, if any.

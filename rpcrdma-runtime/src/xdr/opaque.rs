@@ -5,8 +5,8 @@ use bytes::Bytes;
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// Gives access to the bytes of opaque data or a string: `$bytes` returns the bytes, and `$debug` prints
-/// them.
+/// Implements `Deref`, `AsRef` and `Debug` for opaque data or a string: `$bytes` returns the bytes, and
+/// `$debug` prints them.
 macro_rules! byte_access {
     ([$($generics:tt)*] $type:ty, $bytes:ident, $debug:ident) => {
         impl<$($generics)*> core::ops::Deref for $type {
@@ -31,7 +31,7 @@ macro_rules! byte_access {
     };
 }
 
-/// Compares and hashes values by their bytes, because equal bytes can be stored differently.
+/// Implements comparison and hashing by a value's bytes, because equal bytes can be stored differently.
 macro_rules! byte_order {
     ([$($generics:tt)*] $type:ty) => {
         impl<$($generics)*> PartialEq for $type {
@@ -239,9 +239,9 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    /// This field is first and pointer-sized, so that the error of a `Result` occupies the same place. The
-    /// compiler then copies length and data separately. A single load of both would wait for their two
-    /// separate stores.
+    /// This field is first and pointer-sized, so that the error of a `Result` occupies the same bytes as this
+    /// field. The compiler then copies length and data separately. A single load of both would wait for their
+    /// two separate stores.
     len: usize,
     /// Bytes after the first `len` are unspecified and are never part of the value.
     data: [u8; MAX],

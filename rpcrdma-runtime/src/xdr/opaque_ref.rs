@@ -8,8 +8,8 @@ use super::opaque::{byte_access, hex};
 use super::string::quoted;
 use super::{Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink, XdrString};
 
-/// Borrowed variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10). Decoded data is a
-/// part of the message.
+/// Borrowed variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10). Decoded data is
+/// borrowed from the message.
 ///
 /// Encoding and decoding check the bound. Borrowed data cannot be DDP-eligible, because a transport keeps the
 /// memory of an item until the peer can no longer access that memory.
@@ -84,7 +84,7 @@ impl<const MAX: u32> From<OpaqueRef<'_, MAX>> for Opaque<MAX> {
     }
 }
 
-/// A borrowed string of at most `MAX` bytes (RFC 4506 section 4.11). A decoded string is a part of the
+/// A borrowed string of at most `MAX` bytes (RFC 4506 section 4.11). A decoded string is borrowed from the
 /// message.
 ///
 /// The content is bytes in any encoding, as in [`XdrString`]. [`StringRef::to_str`] checks for UTF-8.

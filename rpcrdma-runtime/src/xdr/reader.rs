@@ -84,7 +84,7 @@ impl<'de> Reader<'de> {
         reader
     }
 
-    /// Creates a reader of bytes. Owned opaque data is copied.
+    /// Creates a reader of bytes. Each decoded [`Opaque`](super::Opaque) is a copy.
     #[must_use]
     pub fn from_slice(bytes: &'de [u8]) -> Self {
         Reader {
@@ -357,8 +357,9 @@ impl<'de> Reader<'de> {
                 if len == 0 {
                     return Ok(None);
                 }
-                // With an empty chunk, the requester asks for this item inline (section 4.3.2.3). Any other
-                // chunk contains the item, because a responder must use the chunk (section 4.3.2).
+                // With a Write chunk without segments, the requester asks for this item inline (section
+                // 4.3.2.3). Any other Write chunk contains the item, because a responder must use the chunk
+                // (section 4.3.2).
                 let empty = first.segments == 0;
                 let chunk = first.data.len();
                 if !empty && chunk != len {

@@ -5,8 +5,8 @@
 //! human-readable and the string is UTF-8, otherwise as bytes. Deserialization rejects a value that is longer
 //! than its type allows.
 //!
-//! A field that needs a shape names the shape in a `with` attribute. Generated types have the same
-//! attributes:
+//! A field that needs a shape names the shape in a `with` attribute. Generated types have the same attributes
+//! as this handwritten type:
 //!
 //! ```
 //! use rpcrdma_runtime::xdr::{Xdr, serde_as};
@@ -229,7 +229,7 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
 
 struct Elements<T, A> {
     max: usize,
-    /// True if `max` is also the minimum number of elements. Only the caller checks the minimum.
+    /// True if `max` is also the minimum number of elements. [`Array`] checks the minimum, not this visitor.
     is_exact: bool,
     shape: PhantomData<(T, A)>,
 }
@@ -267,7 +267,8 @@ impl<'de, T, A: Shape<T>> Visitor<'de> for Elements<T, A> {
     }
 }
 
-/// Limits the reserved capacity, so that claimed elements that never arrive cost little memory.
+/// Returns the capacity to reserve: at most 1,024 elements, so that claimed elements that never arrive cost
+/// little memory.
 fn reserved(claimed: Option<usize>, max: usize) -> usize {
     const MOST: usize = 1024;
     claimed.unwrap_or(0).min(max).min(MOST)

@@ -13,16 +13,17 @@ pub trait Sink {
     /// Returns the sink's error. [`Writer`], [`Length`] and [`super::Reducer`] never fail here.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Appends `len` bytes and returns them for the caller to overwrite completely. This reserves memory for
-    /// many values at once. A sink without such memory returns `None`, and the caller uses other methods.
+    /// Appends `len` bytes and returns them for the caller to overwrite completely, so that one call reserves
+    /// memory for many values. Returns `None` if the sink does not provide memory for `len` bytes. The caller
+    /// then uses other methods.
     #[inline]
     fn room(&mut self, _len: usize) -> Option<&mut [u8]> {
         None
     }
 
     /// Returns the memory that follows the sink's content, for the caller to overwrite. [`Sink::advance`]
-    /// appends the first bytes of this memory. Values of variable size are thus written without separate
-    /// reservations. A sink without such memory returns an empty slice.
+    /// appends the first bytes of this memory. Values of variable size can thus be written without separate
+    /// reservations. Returns an empty slice if the sink provides no memory.
     #[inline]
     fn ahead(&mut self) -> &mut [u8] {
         &mut []
@@ -52,7 +53,8 @@ pub trait Sink {
     fn position(&self) -> u64;
 
     /// Appends a DDP-eligible item after its count. A reducing sink moves the item out of the stream unless
-    /// the item is too short. In all other cases, the item is copied into the stream and padded.
+    /// the item is shorter than the sink's minimum. In all other cases, the item is copied into the stream
+    /// and padded.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] from a reducing sink if the position does not fit in 32 bits, or the error of
@@ -219,7 +221,8 @@ impl Sink for Writer {
     }
 }
 
-/// Memory for one run of fixed-size values, in another sink or on the stack. The values fill it exactly.
+/// Memory, in another sink or on the stack, for one run of fixed-size values. The values must fill the memory
+/// exactly.
 pub(super) struct Room<'a> {
     rest: &'a mut [u8],
     /// Offset of the end of `rest` in the unreduced stream.
@@ -233,15 +236,15 @@ impl<'a> Room<'a> {
         Room { rest, end }
     }
 
-    /// Fails if a value wrote fewer bytes than its type's size.
+    /// Fails if the encoded values do not fill the memory.
     #[inline]
     pub(super) fn finish(self) -> Result<(), Error> {
         if self.rest.is_empty() { Ok(()) } else { Err(truncated(0, self.rest.len(), self.end)) }
     }
 }
 
-/// Returns the error of a run whose values do not fill its memory exactly. Takes its parameters by value,
-/// because a reference would force a [`Room`] out of registers.
+/// Returns the error of a run whose values do not fill its memory exactly. Takes integers, because a
+/// reference to the [`Room`] would force the `Room` out of registers.
 #[cold]
 fn truncated(needed: usize, left: usize, end: u64) -> Error {
     let kind = ErrorKind::Truncated { needed: needed as u64, left: left as u64 };
@@ -388,7 +391,7 @@ pub fn encoded_len<T: Encode + ?Sized>(value: &T) -> Result<u64, Error> {
 /// # Errors
 /// Fails as [`Encode::encode`] does.
 pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Result<Bytes, Error> {
-    // One allocation of the exact size, which `Bytes` takes over without copying.
+    // Allocates the exact size once. `Bytes` then takes over the memory without copying.
     let mut writer = Writer::with_capacity(usize::try_from(encoded_len(value)?).unwrap_or(0));
     value.encode(&mut writer)?;
     Ok(writer.into_bytes())

@@ -7,7 +7,8 @@ pub trait Slice<'a>: Sized {
     /// Returns the bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Converts bytes to this type. `at` is the offset of the bytes in the unreduced stream, for errors.
+    /// Converts bytes to this type. `at` is the offset of the bytes in the unreduced stream. An error
+    /// contains the offset of the first invalid byte in this stream.
     ///
     /// # Errors
     /// [`ErrorKind::NotUtf8`] if this is a text type and the bytes are not UTF-8.
@@ -40,7 +41,7 @@ impl<'a> Slice<'a> for &'a str {
 /// Writes opaque data or a string of at most `max` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::TooLong`] if `slice` has more bytes, or the sink's error.
+/// [`ErrorKind::TooLong`] if `slice` has more than `max` bytes, or the sink's error.
 #[inline]
 pub fn encode_slice<'a, T: Slice<'a>, S: Sink + ?Sized>(
     slice: &T,

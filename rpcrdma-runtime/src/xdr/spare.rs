@@ -10,7 +10,8 @@ use bytes::{Bytes, BytesMut};
 use super::Item;
 use super::buffer::Buffer;
 
-/// The size in bytes of the blocks that short messages share. A stored message keeps its whole block alive.
+/// The size in bytes of the blocks that short messages share. Each of these messages keeps its whole block
+/// alive.
 const BLOCK: usize = 4096;
 /// The maximum size in bytes of a message in a shared block. Longer messages have separate memory.
 const SHORT: usize = BLOCK / 4;
@@ -23,7 +24,7 @@ struct Spare {
     buffer: Option<Buffer>,
     items: Vec<Item>,
     pieces: Vec<Bytes>,
-    /// The block in use; `before` is the preceding block.
+    /// The block to which short messages are appended; `before` is the block used previously.
     block: BytesMut,
     before: BytesMut,
 }

@@ -37,8 +37,8 @@ enum Text {
     Shared(Bytes),
 }
 
-/// The maximum inline size: on 64-bit systems, the size of [`Bytes`], less the length byte and one pointer
-/// for the enum's niche.
+/// The maximum length of an inline string in bytes. On 64-bit systems, this is the size of [`Bytes`] less the
+/// length byte and less one pointer, which contains the niche of the enum.
 const SHORT: usize = 23;
 
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! A handwritten program that returns its arguments.
+//! A handwritten program, most of whose procedures return their arguments.
 // Each test uses only a part of this module.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
 //! A program whose only procedure waits for a gate.
-#![allow(dead_code, unreachable_pub)] // each test uses only a part
+#![allow(dead_code, unreachable_pub)] // each test uses only a part of this module
 
 use std::future::Future;
 use std::pin::Pin;

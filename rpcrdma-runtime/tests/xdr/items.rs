@@ -142,7 +142,7 @@ fn write_chunks_are_used_in_order() {
         kind(in_order(&value, vec![chunk(&[1; 4], 1), chunk(b"xyz", 1)], &[false, false])),
         ErrorKind::ItemLength { count: 5, chunk: 4 }
     );
-    // A chunk with data must have an item.
+    // A chunk with data must belong to an item.
     let extra = vec![chunk(&[1; 5], 1), chunk(b"xyz", 1), chunk(b"more", 1)];
     assert_eq!(kind(in_order(&value, extra, &[false, false])), ErrorKind::ItemUnused { position: 2 });
     let extra = vec![chunk(&[1; 5], 1), chunk(b"xyz", 1), chunk(&[], 1), chunk(b"more", 1)];

@@ -69,8 +69,8 @@ impl AsRawFd for Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: the channel is destroyed once. An `Id` owns its channel and is destroyed first. While a
-        // `NewId` exists, `VerbsListener::accept` holds the listener's id and thus the channel.
+        // SAFETY: the channel is destroyed once. An `Id` owns its channel and destroys the raw id first.
+        // While a `NewId` exists, `VerbsListener::accept` holds the listener's id and thus the channel.
         unsafe { ffi::rdma_destroy_event_channel(self.0.as_ptr()) };
     }
 }
@@ -258,8 +258,8 @@ impl Id {
     pub(super) fn resolve_address(&self, address: SocketAddr, within: Duration) -> io::Result<()> {
         let mut address = to_storage(address);
         let to = (&raw mut address).cast();
-        // SAFETY: the id is alive, and the storage holds a complete address of its family. A null source is
-        // allowed.
+        // SAFETY: the id is alive, and the storage holds a complete address of its family. A null source
+        // address is allowed.
         check(unsafe { ffi::rdma_resolve_addr(self.raw.as_ptr(), ptr::null_mut(), to, milliseconds(within)) })
     }
 

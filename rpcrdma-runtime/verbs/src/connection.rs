@@ -25,7 +25,7 @@ use super::queue_pair::QueuePair;
 use super::request::Work;
 use super::windows::{self, Fenced};
 
-/// The minimum interval between checks of the peer.
+/// The minimum keepalive interval. A shorter [`VerbsOptions::keepalive`] is raised to this value.
 const MIN_KEEPALIVE: Duration = Duration::from_millis(1);
 
 /// A connection over an RDMA device.
@@ -59,8 +59,8 @@ enum Blocking {
 
 enum Phase {
     Open,
-    /// The connection disconnects after all queued work has completed or `limit` has expired. `limit` then
-    /// bounds the wait for the peer's response ([`VerbsOptions::linger`]).
+    /// The connection disconnects after all queued work has completed or `limit` has expired. After the
+    /// disconnect, `limit` bounds the wait for the peer's response ([`VerbsOptions::linger`]).
     Closing {
         reason: CloseReason,
         disconnected: bool,
@@ -366,7 +366,7 @@ impl Connection for VerbsConnection {
     fn submit(&mut self, action: Action) {
         let open = matches!(self.phase, Phase::Open);
         match (action, &mut self.queue_pair) {
-            // The memory of a `Register` action is returned even while the connection closes.
+            // The memory of a `Register` action is returned even if the connection is not open.
             (Action::Register { token, memory }, _) if !open => {
                 self.ready.push_back(Completion::RegisterFailed { token, memory });
             }

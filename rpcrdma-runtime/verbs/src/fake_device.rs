@@ -39,12 +39,12 @@ pub(super) const UNRESOLVABLE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) iwarp: bool,
-    /// The number of type 2 memory windows.
+    /// The maximum number of type 2 memory windows.
     pub(super) windows: usize,
     pub(super) max_sges: u32,
-    /// The length of the longest message, in octets.
+    /// The maximum length of a message, in octets.
     pub(super) max_message: u32,
-    /// The length of the longest inline data, in octets.
+    /// The maximum length of the inline data of a request, in octets.
     pub(super) max_inline: u32,
     /// The device pads shorter private data with zeros to this length, as InfiniBand's connection manager
     /// does.
@@ -100,9 +100,9 @@ struct Device {
     faults: Faults,
     calls: u32,
     numbers: u32,
-    /// The number of requests with inline data.
+    /// The number of posted requests with inline data.
     inlined: u32,
-    /// The number of requests that generate a completion.
+    /// The number of posted requests with the flag `IBV_SEND_SIGNALED`.
     signaled: u32,
     /// The destination address of the last RDMA Write.
     last_write: usize,

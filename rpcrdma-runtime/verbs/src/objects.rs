@@ -129,8 +129,8 @@ impl<M: Pinned> Registered<M> {
         let (at, len) = memory.span();
         let flags = c_int::try_from(access.0).unwrap_or(0);
         // SAFETY: the memory stays allocated at the same address until the region is destroyed. If the device
-        // may write the memory, nothing else accesses the memory until then. The device cannot write
-        // read-only memory, because `access` does not permit writes.
+        // may write the memory, nothing else accesses the memory until then. For read-only memory, callers
+        // pass an `access` that does not permit writes.
         let raw = unsafe { ib::ibv_reg_mr(domain.as_ptr(), at.cast(), len, flags) };
         match NonNull::new(raw) {
             Some(raw) => {
@@ -201,7 +201,8 @@ impl<M: Pinned> Drop for Registered<M> {
     }
 }
 
-/// Adds a hint to the kernel's error, which does not mention the limit on locked memory.
+/// Adds a hint about the limit on locked memory to `ENOMEM`, because the kernel's text does not mention this
+/// limit. Returns other errors unchanged.
 fn registration_error(error: io::Error) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return error;
@@ -210,9 +211,9 @@ fn registration_error(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("memory registration failed: {error}; {hint}"))
 }
 
-/// Advertised memory and transfer buffers of at least this many octets are registered on another thread,
-/// because the kernel looks up and pins each page. On invalidation, advertised memory of this size is also
-/// deregistered on another thread.
+/// Advertised memory and transfer buffers of at least this many octets are registered on another thread.
+/// Registration is slow, because the kernel looks up and pins each page. On invalidation, advertised memory
+/// of at least this size is also deregistered on another thread.
 pub(super) const LONG: usize = 4 << 20;
 
 /// Registered memory that is divided into slots of equal size.
@@ -245,7 +246,7 @@ impl Slab {
         Some(unsafe { self.memory.at.add(start).add(skip) })
     }
 
-    /// Copies the first `len` octets of a slot.
+    /// Returns a copy of the first `len` octets of a slot, or `None` if the range exceeds the slot.
     ///
     /// # Safety
     /// The device must not be using the slot.

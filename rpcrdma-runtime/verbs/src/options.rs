@@ -38,8 +38,8 @@ pub struct VerbsOptions {
     /// least the first credit grant, because a message without a posted Receive may close the connection.
     /// Connectors and acceptors raise the number accordingly.
     pub receives: u32,
-    /// The maximum number of posted Receives (default 1,024), at least [`VerbsOptions::receives`]. The device
-    /// may impose a lower limit.
+    /// The maximum number of posted Receives (default 1,024). A value below [`VerbsOptions::receives`] is
+    /// raised to that number. The device may impose a lower limit.
     pub max_receives: u32,
     /// The maximum number of posted work requests other than Receives: Sends, RDMA Reads, RDMA Writes, and
     /// binds and invalidations of memory windows (default 256). The device may impose a lower limit. Further
@@ -60,12 +60,12 @@ pub struct VerbsOptions {
     /// The maximum number of outstanding RDMA Reads (ORD, initiator depth; default 16). The device and the
     /// peer may impose lower limits.
     pub ord: u8,
-    /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
-    /// second (default 64 KiB). The actual rate is averaged over at least 10 s. A server closes the
+    /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server must complete, in octets
+    /// per second (default 64 KiB). The actual rate is averaged over at least 10 s. A server closes the
     /// connection of a slower client. The server also closes a connection if its oldest outstanding work
     /// takes 30 s longer than it would at the minimum rate. With 0, any rate is allowed.
     pub min_rate: u64,
-    /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
+    /// The maximum size of an advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.
     pub max_region: u32,
     /// The timeout for connecting: resolving the address, resolving the route and the handshake together
@@ -79,8 +79,8 @@ pub struct VerbsOptions {
     pub receiver_not_ready_retries: u8,
     /// The time without a completion after which a connection checks that its peer is alive (default 60 s).
     /// `None` disables the checks, and a dead peer is then detected only while posted work is incomplete. A
-    /// check is an empty RDMA Write. The RDMA Write fails when the device stops retransmitting: after
-    /// [`VerbsOptions::retries`] retransmissions on InfiniBand and RoCE, or when TCP gives up on iWARP.
+    /// check is an empty RDMA Write. The RDMA Write fails when retransmission ends: on InfiniBand and RoCE
+    /// after [`VerbsOptions::retries`] retransmissions, and on iWARP when TCP gives up.
     ///
     /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. The
     /// retransmissions usually take less than 20 s on RoCE. On siw, they take about 15 minutes by default
@@ -125,8 +125,8 @@ impl VerbsOptions {
     }
 }
 
-/// The capacity of the send queue and the receive queue. The completion queue has an entry for each work
-/// request, so it cannot overflow.
+/// The capacities of the send queue and the receive queue, in work requests. The completion queue has an
+/// entry for each of these work requests, so it cannot overflow.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
     pub(super) sends: u32,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rpcrdma_runtime::provider::MinRate;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The rate applies only while the oldest work has at least this age, because a long round trip is not a low
-/// rate.
+/// The minimum rate applies only while the oldest work has at least this age, because a long round trip alone
+/// does not mean a low rate.
 const LATE: Duration = Duration::from_secs(1);
 /// The oldest request must complete within this time, plus the time that the octets covered by its completion
 /// take at the minimum rate.
@@ -22,7 +22,8 @@ pub(super) struct Load {
     pub(super) oldest: u64,
     /// The number of the next request to be posted.
     pub(super) next: u64,
-    /// Octets that the completion of the oldest request covers.
+    /// Octets of the requests up to the first signaled request, whose completion also completes the oldest
+    /// request.
     pub(super) octets: u64,
     /// Octets of all completed requests.
     pub(super) completed: u64,
@@ -30,7 +31,7 @@ pub(super) struct Load {
 
 /// Detects a peer that delays posted work.
 pub(super) struct Pace {
-    /// Octets per second, at least 1.
+    /// The minimum rate, in octets per second. Never 0.
     rate: u64,
     average: MinRate,
     /// The number of the oldest request, and the time at which that request became the oldest.
@@ -67,7 +68,7 @@ impl Pace {
         }
         let deadline = self.oldest.1 + STALL + Duration::from_secs(octets / self.rate);
         loop {
-            // An early wake-up is harmless and costs less than resetting the timer each time.
+            // An early wake-up is harmless and costs less than resetting the timer in each call.
             if self.alarm.deadline() > deadline || self.alarm.is_elapsed() {
                 self.alarm.as_mut().reset(deadline);
             }
@@ -125,7 +126,8 @@ mod tests {
         assert_eq!(too_slow(8, 64 * RATE, hour).await, Some(STALL + Duration::from_secs(64)));
     }
 
-    /// Small replies are sent continuously and acknowledged after half a second.
+    /// Ten small replies are outstanding at any time. An acknowledgment after 0.5 s is fast enough, but an
+    /// acknowledgment after 20 s is not.
     #[tokio::test(start_paused = true)]
     async fn a_long_round_trip_is_not_a_low_rate() {
         assert_eq!(too_slow(10, 100, Duration::from_millis(50)).await, None);

@@ -52,7 +52,7 @@ const MIN_INLINE: u32 = 32;
 /// all other requests are consecutive numbers.
 const RECEIVE: u64 = 1 << 63;
 
-/// The queue pair of an id.
+/// The queue pair of an [`Id`].
 ///
 /// The drop order is: memory windows, queue pair, memory of posted requests, completion queue, protection
 /// domain, id.
@@ -103,7 +103,7 @@ impl QueuePair {
     /// Creates the queue pair of an id that is bound to a device, and posts the first Receives.
     ///
     /// Memory is advertised through windows if `windowed` is true, the options and the device permit windows,
-    /// and a window is free.
+    /// and the device can allocate a window.
     pub(super) fn new(
         id: &Arc<Id>,
         receive_size: u32,
@@ -295,7 +295,8 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Returns true if no registration is in progress. If a registration has ended, queues its transfer.
+    /// Returns true if no registration is pending. If `cx` is `Some`, first queues the transfer of a
+    /// registration that has ended.
     fn is_registered(&mut self, cx: Option<&mut Context<'_>>) -> io::Result<bool> {
         let Some(registering) = &mut self.registering else { return Ok(true) };
         let Some(cx) = cx else { return Ok(false) };
@@ -416,8 +417,8 @@ impl QueuePair {
         self.start_transfer(len, register)
     }
 
-    /// Prepares a short RDMA Read into a slot. Except on iWARP, the sink's handle is not sent to the peer, so
-    /// the slot can stay registered.
+    /// Prepares a short RDMA Read into a slot. Not used on iWARP: there, the peer receives the sink's handle,
+    /// but the slot stays registered and must not be advertised.
     fn fetch(&mut self, token: Token, source: &Segment, len: usize) -> io::Result<WorkRequest> {
         let slot = self.copy_slots.take(&self.domain)?;
         let sges = if len > 0 { vec![self.copy_slots.sge(slot, 0, len)?] } else { Vec::new() };
@@ -445,8 +446,8 @@ impl QueuePair {
         self.part(transfer, 0).map(Some)
     }
 
-    /// Prepares the request for one part of a transfer, from offset `at`, and queues the remainder. A part is
-    /// no longer than the port's maximum message length.
+    /// Prepares the request for one part of a transfer, from offset `at`, and queues the remainder. The
+    /// length of a part is at most the port's maximum message length.
     fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<WorkRequest> {
         let (address, total, key, opcode) = match &transfer.local {
             Local::Source(_, region) => {
@@ -479,8 +480,9 @@ impl QueuePair {
         Ok(WorkRequest { raw, sges, posted, inline: None })
     }
 
-    /// Prepares a request for the parts of a message. Short parts are copied into a slot; long parts are
-    /// registered. If the message needs too many elements, the whole message is copied.
+    /// Prepares a Send or an RDMA Write of a message that consists of parts. The caller sets the opcode.
+    /// Short parts are copied into a slot; long parts are registered. If the message needs more than
+    /// `max_sges` elements, the whole message is copied into a new registered buffer.
     fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<WorkRequest> {
         let total: usize = message.iter().map(Bytes::len).sum();
         let slot = self.copy_slots.take(&self.domain)?;
@@ -673,7 +675,8 @@ fn close_reason(status: ibv_wc_status::Type, receive: bool) -> CloseReason {
         let text = unsafe { CStr::from_ptr(ib::ibv_wc_status_str(status)) };
         text.to_string_lossy().into_owned()
     };
-    // The error type of iWARP's Terminate message (RFC 5040 section 4.8). Verbs do not report the error code.
+    // The error type of iWARP's Terminate message (RFC 5040 section 4.8). Verbs do not report the error
+    // code, so it is 0xff (unspecified error).
     let terminated = |etype| CloseReason::Terminated { layer: 0, etype, code: 0xff };
     match status {
         ibv_wc_status::IBV_WC_WR_FLUSH_ERR => CloseReason::Peer,

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
-/// The size of the smallest cached buffer, in octets.
+/// Minimum size of a cached buffer, in octets.
 const MIN_LEN: usize = 64 << 10;
 /// Maximum size of the cache, in octets.
 const MAX_TOTAL: usize = 32 << 20;

@@ -17,7 +17,8 @@ use super::objects::Capabilities;
 use super::queue_pair::QueuePair;
 use super::{VerbsConnection, VerbsError, VerbsOptions};
 
-/// The maximum length of private data in octets (InfiniBand with IP addresses).
+/// The maximum length of private data, in octets. The limit of InfiniBand with IP addresses is used for all
+/// transports.
 const MAX_PRIVATE_DATA: usize = 56;
 /// How long a listener waits before each attempt to listen again, after its device was removed.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -154,8 +155,8 @@ pub async fn device_for(address: SocketAddr, limit: Duration) -> Result<Option<S
     }
 }
 
-/// Returns true if an RDMA device of this machine has this address. For an unspecified address, returns true
-/// if this machine has any RDMA device.
+/// Returns true if an RDMA device of this machine has the IP address of `address`. For an unspecified
+/// address, returns true if this machine has any RDMA device.
 #[must_use]
 pub fn serves(address: SocketAddr) -> bool {
     if address.ip().is_unspecified() {

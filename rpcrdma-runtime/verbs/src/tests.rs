@@ -75,8 +75,8 @@ async fn receive(connection: &mut VerbsConnection) -> (Bytes, Option<u32>) {
     }
 }
 
-/// Registers memory. Waits until the peer has received a message that was sent afterwards, so that the handle
-/// is valid.
+/// Registers memory and sends a message. Returns when the peer has received the message, because the peer can
+/// then use the handle.
 async fn advertise(local: &mut VerbsConnection, peer: &mut VerbsConnection, memory: Memory) -> Segment {
     local.submit(Action::Register { token: Token(2), memory });
     let Completion::Registered { token: Token(2), segment } = next(local).await else {

@@ -53,7 +53,8 @@ impl Window {
     }
 }
 
-/// Returns the handle that follows `handle`: each bind changes the lowest octet.
+/// Returns the handle for the bind after the bind with `handle`. The lowest octet is incremented and wraps
+/// from 0xff to 0.
 fn next_handle(handle: u32) -> u32 {
     handle & !0xff | handle.wrapping_add(1) & 0xff
 }
@@ -86,7 +87,8 @@ pub(super) enum State {
     Bound,
     /// The peer has invalidated the window.
     Invalidated,
-    /// A request that invalidates the window is prepared for posting. The token identifies the action.
+    /// A request that invalidates the window is prepared for posting. The token belongs to
+    /// the `Action::Invalidate`.
     Fencing(Token),
 }
 

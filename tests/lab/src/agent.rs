@@ -1,5 +1,5 @@
 //! Runs commands in the guest through the agent (`tests/interop/guest/agent`), a script that the guest starts
-//! for each connection to one of its ports.
+//! for each connection to the agent's port.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};

@@ -21,7 +21,8 @@ pub(super) struct Archive {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) version: String,
-    /// Package names, with the version if the dependency requires an exact version.
+    /// The names of the packages that this version depends on. A name has a version if the
+    /// dependency requires exactly that version.
     pub(super) depends: Vec<(String, Option<String>)>,
 }
 
@@ -93,7 +94,7 @@ impl Archive {
         if missing.is_empty() { Ok(()) } else { Err(format!("the archive lacks {}", missing.join(", "))) }
     }
 
-    /// Checks that a small package can be downloaded. Removes `folder`.
+    /// Checks that a small package can be downloaded into `folder`, and then removes `folder`.
     pub(super) fn try_out(&self, folder: &Path) -> Result<(), String> {
         self.download(&[SMALL.to_owned()], folder)?;
         remove(folder)
@@ -137,7 +138,7 @@ fn is_library(package: &str) -> bool {
     package.starts_with("lib") || package == "zlib1g"
 }
 
-/// Parses the output of `apt-cache show`, paragraphs of `Field: value` lines.
+/// Parses the output of `apt-cache show`, which consists of paragraphs of `Field: value` lines.
 fn versions(shown: &str) -> Vec<Version> {
     let field = |paragraph: &str, name: &str| {
         let line = paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
@@ -151,8 +152,8 @@ fn versions(shown: &str) -> Vec<Version> {
     paragraphs.map(version).collect()
 }
 
-/// Parses `NAME (= VERSION)`, `NAME (>= VERSION)` or `NAME`. If `text` has alternatives, separated by `|`,
-/// parses only the first.
+/// Parses `NAME (= VERSION)`, `NAME (>= VERSION)` or `NAME`. Returns the version only if it is exact (`=`).
+/// If `text` has alternatives, separated by `|`, parses only the first.
 fn dependency(text: &str) -> (String, Option<String>) {
     let first = text.split('|').next().unwrap_or_default().trim();
     let (name, bound) = first.split_once(' ').unwrap_or((first, ""));

@@ -40,12 +40,13 @@ impl<W: Write> Archive<W> {
         self.out.write_all(&[0; 4][..padding(content.len())])
     }
 
-    /// Adds all files below a directory in a fixed order, so that the same tree produces the same archive.
+    /// Adds all files, directories and symbolic links below `root`, in a fixed order so that the same tree
+    /// produces the same archive.
     pub(super) fn add_tree(&mut self, root: &Path) -> io::Result<()> {
         self.add_tree_at(root, b"")
     }
 
-    /// Like [`Archive::add_tree`], but adds `prefix` to all names. The prefix must be empty or end with a
+    /// Like [`Archive::add_tree`], but prepends `prefix` to all names. The prefix must be empty or end with a
     /// slash.
     pub(super) fn add_tree_at(&mut self, root: &Path, prefix: &[u8]) -> io::Result<()> {
         let mut pending = vec![root.to_path_buf()];

@@ -115,8 +115,8 @@ fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option
     Some(Packages { version, abi, image, headers, source })
 }
 
-/// Writes the kernel, the variants of siw, the file `version`, and the tree `modules/lib` for the guest's
-/// /usr/lib.
+/// Creates in `folder` the kernel, the variants of siw, the file `version`, and the tree `modules/lib` for
+/// the guest's /usr/lib.
 pub(super) fn build(archive: &Archive, series: &str, folder: &Path) -> Result<(), String> {
     let packages = look_up(archive, series)?;
     let work = folder.join("work");

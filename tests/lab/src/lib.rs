@@ -173,7 +173,7 @@ fn unavailable(message: String) -> u8 {
     3
 }
 
-/// The lab, with its cache directory.
+/// Builds and boots guests, and stores the built parts of guests in a cache directory.
 #[derive(Clone, Debug)]
 pub struct Lab {
     cache: PathBuf,

@@ -106,7 +106,7 @@ impl Sample<'_> {
         self.functions.iter().any(|function| prefixes.iter().any(|prefix| function.starts_with(prefix)))
     }
 
-    /// Returns the activity of the sample, or `None` for the profiler itself.
+    /// Returns the activity of the sample, or `None` if the thread belongs to perf.
     fn part(&self, our_client: bool) -> Option<Part> {
         let interrupted = || self.has(&["asm_sysvec_", "asm_common_interrupt"]);
         let ours = ["tokio-rt-worker", "nfs3d", "rdma-memory"].contains(&self.thread);

@@ -77,7 +77,8 @@ pub(super) fn pipe(first: &mut Command, second: &mut Command) -> Result<(), Stri
         second.stdin(printed);
     }
     let read = output(second);
-    // Close this process's copy of the pipe. Otherwise, the first command could block forever on a full pipe.
+    // Close this process's copy of the pipe. Otherwise, if the second command exits early, the first command
+    // could block forever on a full pipe.
     second.stdin(Stdio::null());
     let status = writer.wait().map_err(|error| format!("{shown}: {error}"))?;
     read?;

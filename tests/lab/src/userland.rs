@@ -91,7 +91,7 @@ pub(super) fn recipe() -> String {
     format!("2 {} {NEEDLESS:?} {EMPTY:?} {FILES:?}", PACKAGES.join(" "))
 }
 
-/// Creates the guest's tree in `folder/root`, without kernel modules or our scripts.
+/// Creates the guest's directory tree in `folder/root`, without kernel modules or our scripts.
 pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     let root = folder.join("root");
     for name in EMPTY {

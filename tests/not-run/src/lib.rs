@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::{env, thread};
 
-/// The environment variable with the path of the file that collects the records.
+/// The name of the environment variable that contains the path of the file for the records.
 pub const FILE: &str = "RPCRDMA_NOT_RUN";
 
 /// Records that the current test, or a part of it, did not run.
@@ -33,7 +33,7 @@ pub fn record(what: &str, why: impl Display) {
     }
 }
 
-/// Returns a record: the test or step, a tab, and the reason.
+/// Returns a record on one line: the test or step, a tab, and the reason.
 fn line(what: &str, why: &str) -> String {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{}\t{}", words(what), words(why))

@@ -17,10 +17,12 @@ use crate::peer::{
     RdmaPeer, closed, connect, connect_without_buffers, host, mpa_request, record, refused_host,
 };
 
-/// More connections than the default limit of 1,024. Each host stays below the limit of 256 per host.
+/// The number of connections that an attack opens. It exceeds the server's default limit of 1,024, but each
+/// of the [`HOSTS`] hosts stays below the limit of 256 per host.
 const CONNECTIONS: usize = 1200;
 const HOSTS: usize = 6;
-/// The size of a reply in bytes, which exceeds the socket buffers of an attacking connection.
+/// The number of bytes that each READ of [`busy`] requests. The reply exceeds the socket buffers of the
+/// connection.
 const REPLY: u32 = 256 << 10;
 
 pub(super) async fn half_open(target: Target) -> Infallible {
@@ -91,7 +93,7 @@ pub(super) async fn busy(target: Target) -> Infallible {
         } else {
             socket.write_all(&record::<Read>(1, &args)?).await?;
         }
-        // Wait until the server closes the connection or starts the reply.
+        // Wait until the server closes the connection or starts to send the reply.
         if socket.peek(&mut [0]).await? > 0 {
             sleep(HOLD).await;
         }

@@ -46,7 +46,7 @@ pub(super) async fn garbage(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Sends handshakes that claim and contain more private data than MPA allows.
+/// Sends MPA requests that declare and contain more private data than MPA allows.
 pub(super) async fn oversized_private_data(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut request = mpa_request()?;

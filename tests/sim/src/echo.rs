@@ -40,7 +40,7 @@ pub struct ResultLengths {
 /// The arguments of the procedure.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 pub struct Args {
-    /// The seed for the data.
+    /// The seed for the contents of `first`, `note` and `second`.
     pub seed: u32,
     /// An eligible item.
     #[ddp_eligible]

@@ -85,7 +85,8 @@ pub struct Faults {
     pub register: u32,
     /// The probability that an RDMA Read fails and breaks the connection.
     pub read: u32,
-    /// The probability that an RDMA Write fails and breaks the connection. A part of the data may be placed.
+    /// The probability that an RDMA Write fails and breaks the connection. Some or all of the data may
+    /// still be placed.
     pub write: u32,
     /// The probability that a Send fails and breaks the connection. The message may still arrive.
     pub send: u32,

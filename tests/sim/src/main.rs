@@ -34,8 +34,8 @@ fn main() -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Parses a count of seeds, which start at 0, or a range of seeds. Returns `None` if the text is invalid or
-/// there are no seeds.
+/// Parses a number `N`, which selects the seeds from 0 to `N - 1`, or a range of seeds. Returns `None` if the
+/// text is invalid or there are no seeds.
 fn range(text: &str) -> Option<Range<u64>> {
     let (start, end) = text.split_once("..").unwrap_or(("0", text));
     let seeds = start.parse().ok()?..end.parse().ok()?;

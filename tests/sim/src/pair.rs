@@ -86,7 +86,7 @@ pub struct Pair {
     limits: rpcrdma_runtime::proto::rdma::MessageLimits,
     /// XIDs of the requester's calls without a reply.
     unanswered: BTreeSet<u32>,
-    /// The grant of the last reply, limited to the requested credits.
+    /// The grant of the last reply, limited to the range from 1 to the requested credits. Initially 1.
     granted: u32,
     /// How often the grant fell to 1.
     pub drops_to_one: u64,
@@ -155,7 +155,8 @@ impl Pair {
         pair
     }
 
-    /// Calls [`Pair::settle`], and then runs the next event. Returns false if no event is left.
+    /// Calls [`Pair::settle`], and then runs the next simulated event. Returns false if no simulated event is
+    /// left.
     pub fn step(&mut self) -> bool {
         self.settle();
         self.fabric.advance()
@@ -281,7 +282,7 @@ impl Pair {
                 let xid = message.first_chunk().map(|word| u32::from_be_bytes(*word)).expect("a header");
                 assert!(self.unanswered.insert(xid), "two calls with one XID");
                 let (unanswered, granted) = (self.unanswered.len(), self.granted);
-                assert!(unanswered <= granted as usize, "R025: {unanswered} unanswered, {granted} granted");
+                assert!(unanswered <= granted as usize, "R025: {unanswered} calls, {granted} credits");
                 self.calls_sent.push(message);
             }
             Action::Read { .. } | Action::Write { .. } => {
@@ -310,7 +311,7 @@ impl Pair {
                 assert!(granted > 0, "R023: a grant must not be 0");
                 self.replies_sent.push((message, *invalidate));
                 let unanswered = self.right_receives.posted - self.replies_sent.len() as u64;
-                assert!(unanswered >= granted, "R029: {granted} granted with {unanswered} Receives");
+                assert!(unanswered >= granted, "R029: {granted} credits granted with {unanswered} Receives");
             }
             Action::Register { .. } | Action::Invalidate { .. } | Action::Abandon { .. } => {
                 panic!("a responder must not advertise memory")
@@ -372,7 +373,7 @@ impl Pair {
         let replies = u64::from(self.requester.credits().outstanding());
         assert!(
             waiting >= expected + replies,
-            "R214: {waiting} Receives for {expected} calls, {replies} replies"
+            "R214: {waiting} Receives for {expected} calls and {replies} replies"
         );
     }
 

@@ -460,7 +460,8 @@ impl Run {
         }
     }
 
-    /// Queues a call, unless the duplicate-request cache has its reply or an earlier copy is still running.
+    /// Queues a call. If the server has a duplicate-request cache, replays a cached reply, and does not queue
+    /// a copy of a running call.
     fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -480,7 +481,8 @@ impl Run {
         }
     }
 
-    /// Calls with an entry in the cache run to completion unless the server restarts.
+    /// Drops the calls without an entry in the duplicate-request cache. If the server restarts, drops all
+    /// calls and the cached replies.
     fn server_disconnected(&mut self) {
         if self.restarts && self.rng.chance(1, 3) {
             self.held.clear();

@@ -170,7 +170,8 @@ async fn only_a_client_with_backward_services_reconnects_after_a_lost_reply() {
     assert_eq!(quiet.connections(), 1, "a client without services does not reconnect by itself");
     Watches(client.clone()).watch().await.expect("the client subscribes");
     let back = serving.board.last();
-    // The timed-out call holds a credit, so the client closes the silent connection.
+    // The timed-out call still holds a credit, so the client closes the connection after `max_silence`
+    // without a message.
     let slow = Watches(client.with_timeout(Duration::from_millis(10))).rest(&100_000).await;
     assert!(matches!(slow, Err(CallError::Timeout(_))), "{slow:?}");
     back.closed().await;

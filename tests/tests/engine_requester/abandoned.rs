@@ -47,7 +47,7 @@ fn a_call_that_is_abandoned_while_its_memory_is_registered_is_never_sent() {
     let segment = Segment { handle: 7, length: 8, offset: 0 };
     requester.handle_completion(Completion::Registered { token, segment });
     let Some(Action::Invalidate { token, handle }) = action(&mut requester) else { panic!("no Invalidate") };
-    assert!(action(&mut requester).is_none() && requester.holds(id), "the call waits for its memory");
+    assert!(action(&mut requester).is_none() && requester.holds(id), "the call waits for the fence");
     requester.handle_completion(Completion::Invalidated { token, handle, memory });
     assert!(!requester.holds(id) && requester.poll_event().is_none());
     assert!(matches!(action(&mut requester), Some(Action::Send { .. })), "the credit goes to the next call");

@@ -97,8 +97,8 @@ async fn lost<C: MessageTransport<Echo>>(
     assert_eq!(gate.calls.load(Ordering::Relaxed), 2);
 }
 
-/// A retransmitted call would get no reply, time out and close the connection. If the server had lost the
-/// context, the call would be executed twice.
+/// If the server still had the context, a retransmitted call would get no reply, time out and close the
+/// connection. If the server had lost the context, the call would be executed twice.
 #[tokio::test]
 async fn a_call_that_was_sent_fails_with_its_connection() {
     for (tcp, loses_contexts) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -129,7 +129,7 @@ async fn a_retransmitted_token_restarts_the_context() {
         let lost = Arc::new(AtomicU32::new(0));
         let calls = lost.clone();
         direct.change_calls(move |call| {
-            // The last token completes the context.
+            // The server processes the last token, which completes the context, but the reply is lost.
             if calls.fetch_add(1, Ordering::Relaxed) as usize == rounds - 1 {
                 let token = Received::unreduced(call.clone().into());
                 let first = services.answer(&token, None);

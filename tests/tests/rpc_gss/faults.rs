@@ -131,8 +131,8 @@ async fn a_call_retransmitted_on_another_connection_is_replayed() {
     }
 }
 
-/// Returns a call with another verifier, for which the duplicate-request cache computes the same checksum.
-/// The cache therefore cannot distinguish this call from `message`. Anyone can compute this checksum, because
+/// Returns a copy of `message` with another verifier but the same checksum in the duplicate-request cache.
+/// The cache therefore cannot distinguish the copy from `message`. Anyone can compute this checksum, because
 /// it has no secret key.
 fn forged(message: &[u8]) -> Vec<u8> {
     let (_, verifier, _) = offsets(message);

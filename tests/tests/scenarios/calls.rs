@@ -1,4 +1,4 @@
-//! Runs `scenarios.toml`. Every provider must send the calls in the same way and return the same results.
+//! Runs `scenarios.toml`. The traffic of the calls and their results must be the same over every provider.
 
 use std::sync::{Arc, Mutex};
 

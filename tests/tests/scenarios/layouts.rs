@@ -176,7 +176,8 @@ fn read_chunks() -> Vec<Case> {
 }
 
 /// Returns calls about as long as the inline threshold, and calls with a Position-Zero chunk. The header
-/// takes 28 bytes and a call with empty arguments takes 68, so 928 more bytes reach the threshold.
+/// takes 28 bytes and a call with empty arguments takes 68, so 928 more bytes reach the threshold of 1,024
+/// bytes.
 fn long_calls() -> Vec<Case> {
     vec![
         Case::inline("a call below the threshold", [0, 924, 0], VOID),

@@ -131,7 +131,8 @@ pub(crate) async fn accepted(listener: &iwarp::IwarpListener, link: &Link) -> iw
     request.accept(&link.private_data(), link.receive()).await.expect("accepted")
 }
 
-/// Runs a case in a separate task. If the case panics, returns the panic message as an error.
+/// Runs a case on a separate thread, for at most 60 seconds. If the case panics or times out, returns the
+/// panic message as an error.
 pub(crate) async fn isolated<T: Send + 'static, F: Future<Output = T>>(
     case: impl FnOnce() -> F + Send + 'static,
 ) -> Result<T, String> {

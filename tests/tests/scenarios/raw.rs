@@ -25,8 +25,8 @@ impl<C: Connection> Raw<C> {
         Raw { end, received: VecDeque::new() }
     }
 
-    /// Waits for a completion and returns it. Returns `None` if the connection ends. Also queues received
-    /// messages.
+    /// Waits for a completion and returns it. Returns `None` if the connection ends. If the completion is a
+    /// message, also queues the message for [`Raw::receive`] and posts another Receive.
     async fn next_completion(&mut self) -> Option<Completion> {
         let waiting = poll_fn(|cx| self.end.poll_completion(cx));
         let completion = timeout(LIMIT, waiting).await.expect("a completion");
@@ -80,7 +80,7 @@ impl<C: Connection> Raw<C> {
         fenced.await.expect("the fenced memory")
     }
 
-    /// Writes to memory of the peer. Later messages arrive after the data.
+    /// Writes data to the peer's sink. The data arrives before any message that is sent later.
     pub(crate) async fn write(&mut self, sink: Segment, data: Bytes) {
         self.end.submit(Action::Write { token: Token(3), sink, data });
     }

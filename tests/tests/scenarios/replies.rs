@@ -1,5 +1,5 @@
-//! Replies that do not match their calls, and the outcome of each call at the requester (RFC 8166 sections
-//! 3.4.6, 4.4 and 4.5).
+//! Valid and invalid messages that a requester receives while a call is outstanding, and the outcome of the
+//! call (RFC 8166 sections 3.4.6, 4.4 and 4.5).
 
 use bytes::Bytes;
 use rpcrdma_runtime::program::Caller;
@@ -24,7 +24,7 @@ enum Expected {
     Decode,
     /// ERR_CHUNK.
     Chunk,
-    /// ERR_VERS with versions 2 to 3.
+    /// ERR_VERS, which states that the responder supports versions 2 to 3.
     Version,
     /// The message is dropped, and the call waits for its reply.
     NoReply,
@@ -44,9 +44,9 @@ struct Reply {
     offered: ChunkLists,
     /// The chunks of a valid reply: Write chunks as long as the items, and an unused Reply chunk.
     returned: ChunkLists,
-    /// The stream without its items.
+    /// The Payload stream of a valid reply, without the items.
     stream: Bytes,
-    /// The stream with its items.
+    /// The Payload stream with the items inline.
     complete: Bytes,
 }
 
@@ -136,7 +136,7 @@ fn bad_chunks() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::BadReply)).to_vec()
 }
 
-/// Returns cases with valid chunks that do not match the result.
+/// Returns cases in which the chunks are valid, but do not match the result.
 fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     let cases: [(&str, MakeReply); 3] = [
         ("R188 items inline although Write chunks are free", |reply| {
@@ -157,8 +157,8 @@ fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::Decode)).to_vec()
 }
 
-/// Returns backward calls that have chunks. A client without services rejects these calls, and drops backward
-/// calls without chunks (see [`dropped`]).
+/// Returns backward calls that have chunks. A client without services rejects these calls with ERR_CHUNK, and
+/// drops backward calls without chunks (see [`dropped`]).
 fn backward_calls() -> Vec<(&'static str, MakeReply, Expected)> {
     const READ: ReadSegment = ReadSegment { position: 40, segment: MEMORY };
     const MEMORY: Segment = Segment { handle: 1, length: 4, offset: 0 };
@@ -229,8 +229,8 @@ async fn exchange<C: Connection>(
     make_reply: MakeReply,
     expected: Expected,
 ) {
-    // The arguments request more than the server returns, so the call offers a Reply chunk and two Write
-    // chunks.
+    // The arguments request a note of 3000 bytes, so the call offers a Reply chunk in addition to two Write
+    // chunks. The peer returns a shorter note, so a valid reply does not use the Reply chunk.
     let result = Args::new(5, [0; 3], ResultLengths { note: 12, item: ITEMS[0], other: ITEMS[1] }).result();
     let args = Args::new(1, [0; 3], ResultLengths { note: 3000, item: ITEMS[0], other: ITEMS[0] });
     let answering = async {

@@ -80,8 +80,9 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
             Ok(Completion::Registered { token, segment }) => {
                 let message = advertisement(token >= Token(20), segment);
                 end.submit(Action::Send { token: Token(7), message, invalidate: None });
-                // A local handle is invalid at the peer, so the peer's device closes the connection.
                 if way % 7 == 6 {
+                    // This Read uses the local handle, which is invalid at the peer, so the peer's device
+                    // closes the connection.
                     end.submit(Action::read(Token(3), segment));
                 } else if way % 5 == 2 {
                     end.submit(Action::Invalidate { token: Token(4), handle: segment.handle });

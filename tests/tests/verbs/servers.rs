@@ -143,7 +143,7 @@ fn user(uid: u32) -> Credential {
 /// `RPCRDMA_VERBS_NFS3D` is the address of an `nfs3d` that runs as root on ports 20050 and 20051. This server
 /// serves a file `long` that all users may write. For each call, a thread of the server assumes the caller's
 /// identity. The kernel then rejects device requests from this thread. Long regions are registered while
-/// these threads start and end.
+/// threads with a caller's identity start and end.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_calls_of_another_user() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_NFS3D") else {

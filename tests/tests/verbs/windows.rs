@@ -52,7 +52,7 @@ async fn an_invalidated_window_is_closed_to_the_peer() {
 }
 
 async fn check_invalidated_windows(mut local: VerbsConnection, mut peer: VerbsConnection, last: u16) {
-    // These requests cover the Receives posted during the connection setup.
+    // The connection setup has already posted these Receives, so the requests post no further Receives.
     for end in [&mut local, &mut peer] {
         end.submit(Action::PostReceives { count: VerbsOptions::default().receives });
     }
@@ -62,7 +62,7 @@ async fn check_invalidated_windows(mut local: VerbsConnection, mut peer: VerbsCo
         advertise(&mut local, &mut peer).await;
         let data = Bytes::from(vec![round.to_be_bytes()[1]; 5000]);
         peer.submit(Action::Write { token: Token(1), sink, data: data.clone() });
-        // Two of three handles are invalidated remotely, and the others locally.
+        // Two of every three handles are invalidated remotely, and the others locally.
         let invalidate = (round % 3 != 0).then_some(sink.handle);
         peer.submit(Action::Send { token: Token(2), message: vec![Bytes::from_static(b"x")], invalidate });
         local.submit(Action::PostReceives { count: 1 });
@@ -90,7 +90,7 @@ async fn invalidating_a_handle_that_is_not_advertised_closes_the_connection() {
     let Some((mut local, mut peer)) = windowed(at).await else { return };
     let sink = register(&mut local, Memory::Sink(BytesMut::zeroed(100))).await;
     advertise(&mut local, &mut peer).await;
-    // Invalidate the same window with another key.
+    // The invalidated handle belongs to the same window, but its key differs from the advertised key.
     let invalidate = Some(sink.handle ^ 0x55);
     peer.submit(Action::Send { token: Token(1), message: vec![Bytes::from_static(b"x")], invalidate });
     let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));

@@ -159,7 +159,7 @@ struct Swap<A, B> {
     second: Option<Box<Swap<B, A>>>,
 }
 
-/// A type with the same name as the type after this module. The shared name causes no cycle.
+/// Contains a type with the same name as the struct after this module. The shared name causes no cycle.
 mod old {
     use super::*;
     #[derive(Clone, Debug, Default, PartialEq, Xdr)]

@@ -40,7 +40,7 @@ macro_rules! procedure {
     };
 }
 
-// The exact size of the result: a length word and the data.
+// `MAX_REPLY` equals the maximum size of the result: a length word and 1000 bytes of data.
 procedure!(
     Get,
     1,

@@ -61,7 +61,8 @@ pub struct Call {
     pub reply: Option<Reply>,
     /// The segments of `lists` in the order of [`Place::key`].
     pub(super) places: Vec<Place>,
-    /// The status in the Reply chunk, until the reply itself arrives.
+    /// The status in the RPC message that was written to the Reply chunk, until the Send of the reply
+    /// arrives.
     pub(super) written: Option<Status>,
     pub(super) codec: Option<&'static Codec>,
     /// The stored data of the arguments and results, until the reply arrives.
@@ -167,10 +168,11 @@ pub struct Operation {
 }
 
 impl Call {
-    /// Returns the chunk that contains an address, and the offset of the address in the chunk, if any.
-    /// If `for_read` is true, considers only Read chunks. Otherwise, considers only Write chunks and the
-    /// Reply chunk. Of their segments with this handle, considers only the last that starts at or before the
-    /// address. The address just past the end of a segment also counts as inside.
+    /// Returns the chunk that contains the address `offset` in the memory with this handle, and the offset of
+    /// the address in the chunk, if any. If `for_read` is true, considers only Read chunks. Otherwise,
+    /// considers only Write chunks and the Reply chunk. Of the segments of these chunks with this handle,
+    /// considers only the last that starts at or before the address. The address just past the end of a
+    /// segment also counts as inside.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));
@@ -199,8 +201,8 @@ impl Call {
         self.arguments.as_ref().map_or(0, String::len)
     }
 
-    /// Returns the results as text, if available. Decodes `inline`, the message in the Send, or else the
-    /// message in the Reply chunk.
+    /// Returns the results as text, if available. `inline` is the RPC message in the Send. If `inline` is
+    /// `None`, decodes the message in the Reply chunk.
     pub(super) fn results(&self, used: &ChunkLists, inline: Option<Bytes>) -> Option<String> {
         let codec = self.codec?;
         codec.results(self.xid, &self.parts.reply(&self.lists, used, inline)?)
@@ -213,7 +215,7 @@ impl Call {
         Some(self.reply.as_ref()?.time.saturating_sub(self.time))
     }
 
-    /// Returns the number of bytes moved by RDMA Read and by RDMA Write.
+    /// Returns the number of bytes moved by RDMA Read, and the number of bytes moved by RDMA Write.
     #[must_use]
     pub fn rdma_bytes(&self) -> (u64, u64) {
         self.operations.iter().fold((0u64, 0u64), |(read, written), operation| match operation.is_read {

@@ -65,7 +65,7 @@ impl OutstandingRead {
 /// The calls and other events of a connection.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    /// The calls in order.
+    /// The calls, in the order of their Sends.
     pub calls: Vec<Call>,
     /// The stored events that are not part of a call.
     pub notes: Vec<Note>,
@@ -82,10 +82,10 @@ pub struct Conversation {
     pub(super) markers: [bool; 2],
     /// The peak numbers of outstanding calls of the client and of the server, in this order.
     pub max_outstanding: [usize; 2],
-    /// Outstanding calls, by caller and XID.
+    /// The indices of outstanding calls, by caller and XID.
     open: HashMap<(Peer, u32), usize>,
     open_count: [usize; 2],
-    /// The call that last offered a handle, by owner and handle.
+    /// The index of the call that last offered a handle, by caller and handle.
     memory: HashMap<(Peer, u32), usize>,
     /// The outstanding Reads of the client and of the server, in this order, each oldest first.
     reads: [VecDeque<OutstandingRead>; 2],
@@ -98,7 +98,7 @@ pub struct Conversation {
 }
 
 const MAX_NOTES: usize = 10_000;
-/// The maximum number of outstanding Reads of a peer. Further requests replace the oldest.
+/// The maximum number of stored outstanding Reads of a peer. Further requests replace the oldest.
 const MAX_READS: usize = 1024;
 /// The limit for the stored parts of a connection's calls without a reply, in bytes. The data of one
 /// RDMA operation may take the total above the limit. Further data is not stored.
@@ -445,8 +445,8 @@ fn refused(refusal: Refusal) -> String {
     }
 }
 
-/// Stores the data that RDMA moved for a call, unless the call has its reply or the connection has reached
-/// [`KEPT_MAX`].
+/// Stores the data that RDMA moved for a call, unless the call already has a reply or the stored data of the
+/// connection has reached [`KEPT_MAX`].
 fn keep(kept: &mut usize, call: &mut Call, place: Option<(Chunk, u64)>, data: &[u8]) {
     if let Some((chunk, offset)) = place.filter(|_| *kept < KEPT_MAX && call.reply.is_none()) {
         *kept = kept.saturating_add(call.parts.add(chunk, offset, data));

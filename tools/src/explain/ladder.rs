@@ -359,7 +359,7 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// Returns the text for an empty selection.
+/// Returns the message for a selection that contains no connection.
 #[must_use]
 pub fn empty_report(trace: &Trace, selection: &Selection) -> String {
     let connections = trace.connections.len().saturating_add(trace.more_connections);

@@ -11,7 +11,7 @@ use super::stream::Piece;
 /// The maximum stored length of an untagged message, in bytes: twice the largest inline threshold of RFC
 /// 8797.
 const SEND_KEPT: usize = 512 << 10;
-/// The maximum stored length of an RDMA Read or Write, in bytes: enough for most RPC messages.
+/// The maximum length of the stored data of an RDMA Read or Write, in bytes: enough for most RPC messages.
 const HEAD_KEPT: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
@@ -360,8 +360,8 @@ fn begins_frame(octets: &[u8]) -> bool {
     FrameKind::Request.may_begin_with(octets) || FrameKind::Reply.may_begin_with(octets)
 }
 
-/// Returns true if the bytes of a TCP segment look like the start of an FPDU. The check is strict: if earlier
-/// bytes are missing, the segment may start in the middle of an FPDU.
+/// Returns true if the bytes of a TCP segment look like the start of an FPDU. The check is strict,
+/// because after missing bytes, the segment may start in the middle of an FPDU.
 fn may_be_fpdu(octets: &[u8]) -> bool {
     const RESERVED_DDP: u8 = 0x3c;
     const RESERVED_RDMAP: u8 = 0x30;

@@ -6,7 +6,7 @@ use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, c
 
 /// The maximum length of a block, in bytes. tcpdump and Wireshark write packets of at most 262,144 bytes.
 const LONGEST: usize = 1 << 20;
-/// The maximum number of interfaces in a section of a pcapng file.
+/// The maximum number of interfaces in a section of a pcapng file. Packets of further interfaces are omitted.
 const INTERFACES: usize = 65_536;
 const NANOS: u64 = 1_000_000_000;
 
@@ -73,7 +73,7 @@ pub(super) fn read(
 
 #[derive(Default)]
 struct Links {
-    /// For a pcap file: the link type, and the resolution of timestamps in nanoseconds (1 or 1000).
+    /// For a pcap file: the link type, and the unit of timestamp fractions, in nanoseconds (1 or 1000).
     only: Option<(i32, u64)>,
     many: Vec<Link>,
 }

@@ -14,7 +14,7 @@ pub(super) struct Repeated<'a> {
     calls: u64,
     /// The sum and the maximum of the latencies, in nanoseconds.
     latency: (u64, u64),
-    /// The number of bytes moved by RDMA Read and by RDMA Write.
+    /// The number of bytes moved by RDMA Read, and the number of bytes moved by RDMA Write.
     rdma_bytes: (u64, u64),
 }
 

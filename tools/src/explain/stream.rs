@@ -15,7 +15,7 @@ pub(super) enum Piece<'a> {
         time: u64,
         octets: &'a [u8],
     },
-    /// Missing bytes. The next bytes are at the start of a TCP segment.
+    /// Missing bytes. The next `Octets` begin with the first byte of a TCP segment.
     Lost {
         /// The time at which the loss was detected.
         time: u64,
@@ -26,7 +26,7 @@ pub(super) enum Piece<'a> {
 
 #[derive(Debug, Default)]
 pub(super) struct Direction {
-    /// The next sequence number, and the number of bytes before it.
+    /// The next expected sequence number, and the number of bytes of this direction before it.
     due: Option<(u32, u64)>,
     /// The segments that arrived early, by position.
     early: BTreeMap<u64, (u64, Vec<u8>)>,

@@ -15,7 +15,7 @@ use super::keys::{CalledProcedure, Chunk};
 const SHOWN: usize = 640;
 /// The maximum length of a formatted value in bytes, including type names that are removed later.
 const FORMATTED: usize = 4096;
-/// The maximum stored length of an item, in bytes: as much as `Debug` of opaque data shows.
+/// The maximum stored length of an item, in bytes. `Debug` of opaque data shows no more bytes.
 const ITEM_KEPT: usize = 32;
 /// The maximum stored length of a message in a Position-Zero Read chunk or Reply chunk, in bytes.
 const MESSAGE_KEPT: usize = 64 << 10;
@@ -95,7 +95,7 @@ fn show<T: Xdr + Debug>(reader: &mut Reader<'_>) -> Result<String, Error> {
     Ok(abbreviated(&value))
 }
 
-/// Text of limited length. Formatting fails at the limit.
+/// Text of at most [`FORMATTED`] bytes. Writing beyond this limit fails.
 struct Limited(String);
 
 impl Write for Limited {
@@ -139,7 +139,7 @@ fn without_type_names(text: &str) -> String {
 pub(super) struct Parts {
     /// The RPC message in the call's Send.
     pub(super) stream: Bytes,
-    /// The first bytes of chunks.
+    /// The first bytes of each chunk.
     chunks: HashMap<Chunk, Vec<u8>>,
 }
 
@@ -164,8 +164,8 @@ impl Parts {
         self.chunks.values().fold(self.stream.len(), |sum, kept| sum.saturating_add(kept.len()))
     }
 
-    /// Returns the RPC message of a call with the items in its Read chunks, or `None` if the items are too
-    /// large.
+    /// Returns the RPC message of a call with the items in its Read chunks, or `None` if the items exceed
+    /// [`ITEMS_MAX`].
     pub(super) fn call(&self, lists: &ChunkLists, long: bool) -> Option<Received> {
         let mut items: Vec<Item> = Vec::new();
         let mut room = ITEMS_MAX;
@@ -181,7 +181,7 @@ impl Parts {
     }
 
     /// Returns the RPC message of a reply: the stream from its Send or Reply chunk, and the items from its
-    /// Write chunks. Returns `None` if the items are too large.
+    /// Write chunks. Returns `None` if the items exceed [`ITEMS_MAX`].
     pub(super) fn reply(
         &self,
         offered: &ChunkLists,

@@ -1,4 +1,4 @@
-//! Renders the page of `rpcrdma explain` in a browser.
+//! Renders the page of `rpcrdma explain --html` in a browser.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{captured, framing};
 /// The names of Chromium's executables in Debian's packages.
 const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 
-/// A script that adds an element with a report about the page.
+/// A script that adds a JSON report to the page: errors, overflows, and the numbers of elements.
 const PROBE: &str = r#"<script>
 let errors = 0;
 addEventListener("error", () => errors++);

@@ -80,8 +80,8 @@ async fn create(nfs: &nfs_v3::Client<Client>, dir: NfsFh3, name: &str) -> NfsFh3
     made.obj.unwrap()
 }
 
-/// Makes calls of every kind: inline, with Read, Write and Reply chunks, with a Position-Zero Read chunk, and
-/// with an error.
+/// Makes calls of every kind: inline calls, calls with Read, Write and Reply chunks, a call with a
+/// Position-Zero Read chunk, and a call that fails.
 async fn every_kind(client: &Client) {
     let nfs = nfs_v3::Client(client.clone());
     nfs.null().await.unwrap();

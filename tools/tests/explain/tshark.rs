@@ -21,8 +21,8 @@ async fn wireshark_decodes_nfs_and_finds_the_same_chunks() {
     }
 }
 
-/// Returns a capture, without CRCs, of a READ that requests 4096 bytes of a 1001-byte file. Also returns the
-/// file's handle.
+/// Returns a capture in which a READ requests 4096 bytes of a 1001-byte file, and the file's handle. The
+/// capture has no CRCs, so a test can replace bytes in it.
 async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -38,8 +38,8 @@ async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     (fs::read(&path).unwrap(), file)
 }
 
-/// Replaces bytes that occur once in a capture. Returns the packets that Wireshark then correctly reports as
-/// malformed.
+/// Replaces `old`, which must occur exactly once in the capture, with `new` of the same length. Returns the
+/// packets of the changed capture that Wireshark correctly reports as malformed.
 fn malformed_with(capture: &[u8], old: &[u8], new: &[u8]) -> Vec<String> {
     let places: Vec<_> =
         capture.windows(old.len()).enumerate().filter(|(_, octets)| *octets == old).collect();

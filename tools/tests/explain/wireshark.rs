@@ -8,8 +8,8 @@ use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
 use rpcrdma_tools::explain::{CapturedConnection, Peer, Trace, read};
 use serde_json::Value;
 
-/// An RPC-over-RDMA message: its XID, the numbers of its Read segments, Write chunks and Reply chunks, and
-/// the segments of all its chunks.
+/// An RPC-over-RDMA message: its XID, how many Read segments, Write chunks and Reply chunks it has, and the
+/// handle, length and offset of each segment.
 type Shown = (u64, [u64; 3], Vec<(u64, u64, u64)>);
 
 /// Returns true if tests with Wireshark are enabled and tshark is installed.
@@ -49,7 +49,7 @@ pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     }
 }
 
-/// The queried fields of each malformed packet.
+/// The fields that tshark prints for each packet that it reports as malformed.
 const SHAPE: [&str; 8] = [
     "frame.number",
     "rpcordma.xid",
@@ -101,7 +101,7 @@ fn tshark(capture: &Path, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// Returns the messages of a connection as `explain` decodes them.
+/// Returns each message of a connection as decoded by `explain`, with its time in nanoseconds since 1970.
 fn messages(connection: &CapturedConnection) -> Vec<(u64, Shown)> {
     let mut messages = Vec::new();
     for call in &connection.conversation.calls {
@@ -120,7 +120,7 @@ fn ours(xid: u32, lists: &ChunkLists) -> Shown {
     (u64::from(xid), counts.map(|count| count as u64), lists.segments().map(of).collect())
 }
 
-/// Appends the messages in the tree of a packet to `found`.
+/// Appends the RPC-over-RDMA messages in a part of tshark's JSON output to `found`.
 fn each_message(tree: &Value, found: &mut Vec<Shown>) {
     match tree {
         Value::Object(fields) => {

@@ -31,14 +31,14 @@ struct Item<'b> {
     /// The index of the field. In a union, the indices of the eligible arms with this name, or of all arms
     /// with this name if none is eligible. The indices are in ascending order.
     fields: Vec<usize>,
-    /// The index of the largest of these fields, whose size is `size`.
+    /// The index of the largest field in `fields`. Its size is `size`.
     largest: usize,
     size: ItemSize,
-    /// The position of an earlier mention of the field.
+    /// The position of the previous mention of the field in any binding, if the field can be eligible.
     before: Option<Span>,
 }
 
-/// Whether RDMA may place a field, and its maximum size.
+/// Whether a field can be DDP-eligible, and its maximum size if that is less than `WORTH`.
 enum ItemSize {
     /// A string or variable-length opaque data, if a value may have `WORTH` bytes or more.
     Large,
@@ -292,7 +292,7 @@ pub(super) fn ineligible_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X315: an item that is always small, for which a chunk costs more than it saves.
+/// X315: an item that is always shorter than [`WORTH`] bytes, so that a chunk costs more than it saves.
 pub(super) fn small_items(facts: &Facts<'_>, found: &mut Found) {
     for (_, Item { written, size, .. }, field) in items(facts) {
         let ItemSize::Small { bytes, fixed } = *size else { continue };
@@ -332,7 +332,8 @@ pub(super) fn items_called_backward(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X323: an item in messages of a backward-only program. An item is eligible wherever its type is used.
+/// X323: an item of a forward binding that is also in messages of a backward-only program. An item is
+/// eligible wherever its type is used.
 pub(super) fn items_shared_with_backward(facts: &Facts<'_>, found: &mut Found) {
     let is_backward = |bound: &&Bound<'_>| bound.binding.direction == Direction::Backward;
     for (_, item, _) in items(facts).filter(|(_, item, _)| item.is_eligible() && item.before.is_none()) {
@@ -356,7 +357,7 @@ pub(super) fn empty_replies(facts: &Facts<'_>, found: &mut Found) {
 
 /// X311: a bound on the item of a result that has no eligible item.
 pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
-    // The bound may refer to an item that was already reported as invalid.
+    // Skips a binding with an invalid item, which was already reported: a bound may refer to that item.
     let has_all = |bound: &&Bound<'_>| {
         let is_valid = |item: &Item<'_>| !matches!(item.size, ItemSize::None);
         bound.items.len() == bound.binding.eligible.len() && bound.items.iter().all(is_valid)

@@ -8,8 +8,8 @@ use crate::hir::{Body, Hir, Selector, Union};
 /// Maximum number of values named in a finding.
 const NAMED: usize = 5;
 
-/// X214: a union cannot decode enum or bool values that have no arm. Each union has one finding for all
-/// values.
+/// X214: a union cannot decode enum or bool values that have no arm. Each union has at most one finding,
+/// which names up to [`NAMED`] values.
 pub(super) fn uncovered_values(hir: &Hir, found: &mut Found) {
     for ty in &hir.types {
         let Body::Union(union) = &ty.body else { continue };
@@ -20,8 +20,8 @@ pub(super) fn uncovered_values(hir: &Hir, found: &mut Found) {
     }
 }
 
-/// X226: a default arm that no value selects. Only unions over a bool are checked, since an enum may gain
-/// values in another version.
+/// X226: a default arm that no value selects. Only unions with a bool as the discriminant are checked, since
+/// an enum may gain values in another version.
 pub(super) fn unused_defaults(facts: &Facts<'_>, found: &mut Found) {
     for ty in &facts.hir.types {
         let Body::Union(union) = &ty.body else { continue };

@@ -120,8 +120,8 @@ impl Reporting {
     }
 }
 
-/// Returns the findings to show, in the given order. If there are more than [`SHOWN`] findings, errors take
-/// precedence over warnings.
+/// Returns up to [`SHOWN`] findings, in the given order. If there are more findings, errors take precedence
+/// over warnings.
 fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     let mut errors = Count::of(found).errors.min(SHOWN);
     let mut warnings = found.len().min(SHOWN) - errors;

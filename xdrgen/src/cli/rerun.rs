@@ -58,7 +58,8 @@ pub(super) fn command(generation: &Generation) -> String {
     words.join(" ")
 }
 
-/// Quotes a word for a shell, if necessary. Replaces control characters, since the command is one line.
+/// Quotes a word for a shell, if necessary. Replaces control characters with `?`, since the command is one
+/// line.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=+,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -8,7 +8,7 @@ use super::{Failure, Inputs, json_line, print};
 use crate::generate::Options;
 use crate::sizes::{self, Assumed, Bound, MessageSizes, Needs, ProcedureSizes, Size, VersionSizes};
 
-/// The documents, and assumptions about messages.
+/// The input files, the inline threshold, and the assumed sizes of credentials and verifiers.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The output lists for each procedure the maximum sizes of arguments and result in bytes, complete and without the eligible

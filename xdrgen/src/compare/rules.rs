@@ -44,7 +44,7 @@ pub struct Addition {
     pub span: Span,
 }
 
-/// A definition that could not be compared, because this definition or its counterpart was omitted.
+/// A definition that could not be compared, because it was omitted or its counterpart may have been omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotCompared {
     /// The name; empty if unknown.
@@ -228,8 +228,8 @@ impl<'m> Judge<'m> {
         self.breach(span, BreachKind::Removed { name: name.to_owned() });
     }
 
-    /// Judges a program, a version or a procedure that was removed or added. Only its number counts: names
-    /// are not sent.
+    /// Judges a program, a version or a procedure that was removed, added or renumbered. Only its number
+    /// counts: names are not sent.
     fn number(&mut self, path: &Path<'_>, [old, new]: Pair<Number<'m>>, within: &str) {
         if let Some((part, name, _, docs)) = old {
             if self.unread.programs {

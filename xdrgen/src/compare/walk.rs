@@ -111,7 +111,7 @@ impl<'m> Walk<'m> {
         if wire || self.stop == Stop::Never {
             self.is_over |= match self.stop {
                 Stop::Never => false,
-                // Only these changes may be extensions.
+                // Only a change of an enum's member, or a new arm, may be an extension.
                 Stop::AtBreach => !matches!(kind, Kind::Member(..) | Kind::Arm(_, [None, _], ..)),
                 Stop::AtDifference => true,
             };

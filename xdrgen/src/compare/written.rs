@@ -32,7 +32,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Adds a change if a part of a type is encoded or written differently.
+    /// Adds a change if the encoding or the declaration of a typedef, field or arm differs between the
+    /// versions.
     pub(super) fn declared(
         &mut self,
         what: &'static str,

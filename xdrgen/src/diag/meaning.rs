@@ -80,7 +80,7 @@ kinds! {
         .help(ENUM_VALUES);
     /// two fields have the same name
     X210 Error SecondField { name: String, first: Span } => second("fields", name, *first);
-    /// Two arguments of a procedure with the same name.
+    /// Two arguments of one procedure have the same name.
     X210 Error SecondArgument { name: String, first: Span } => second("arguments", name, *first);
     /// the value of a Rust constant is unknown
     X211 Error NumberInRust { name: String } => text(format!("the value of `{name}` is unknown to the compiler"))
@@ -128,13 +128,13 @@ kinds! {
         text(format!("the added lines are not valid in `{name}`"))
         .label("an enum accepts members, and a union accepts arms")
         .and(*base, "defined here");
-    /// An added member with an existing name.
+    /// An added member whose name already belongs to a member with another value.
     X241 Error AddedMember { name: String, first: Span } =>
         conflict(format!("`{name}` already exists with another value"), *first);
-    /// An added member with an existing number.
+    /// An added member whose value already belongs to a member with another name.
     X241 Error AddedNumber { name: String, number: i128, other: String, first: Span } =>
         conflict(format!("`{other}` and `{name}` would both be {number}"), *first);
-    /// An added arm with an existing label.
+    /// An added arm whose label already belongs to an arm of the union.
     X241 Error AddedArm { label: String, first: Span } => conflict(format!("an arm for {label} already exists"), *first);
     /// A second default arm.
     X241 Error AddedDefault { first: Span } => conflict("a default arm already exists".to_owned(), *first);
@@ -166,7 +166,7 @@ fn again(text: Text, first: Span) -> Text {
     text.label("defined again").and(first, "first defined here")
 }
 
-/// Returns the text for two items with the same name, where names must differ.
+/// Returns the text for two items with the same name. `what` is the plural of their kind, such as `fields`.
 fn second(what: &str, name: &str, first: Span) -> Text {
     text(format!("two {what} are named `{name}`")).label("the second").and(first, "the first")
 }
@@ -209,7 +209,7 @@ fn unresolved(of: &Unresolved) -> Text {
     }
 }
 
-/// Adds that the name is defined in an inactive branch of a preprocessor condition.
+/// Adds the labels and the help for a name whose definition is in an inactive branch of a condition.
 fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
     let wanted = condition.strip_prefix("#ifdef").map(str::trim).filter(|_| !is_else);
     let branch = if *is_else { "a later branch of " } else { "" };

@@ -14,7 +14,7 @@ kinds! {
     /// a bound with an invalid field
     X309 Error NoArgument { procedure: String, name: Unknown } =>
         unknown(&format!("field in the arguments of `{procedure}`"), name);
-    /// A field in a bound that is neither an unsigned int nor an unsigned hyper.
+    /// A bound with a field whose type is neither unsigned int nor unsigned hyper.
     X309 Error NoSize { field: String } => text(format!("`{field}` is not an unsigned int or unsigned hyper"))
         .label("a field in a bound must have one of these types");
     /// a bound for a missing item
@@ -34,7 +34,7 @@ kinds! {
     X321 Error VoidResult { procedure: String } => text(format!("the result of `{procedure}` is void"))
         .label("no effect")
         .help("remove the bound");
-    /// A bound that leaves no bytes for an item.
+    /// A bound of 0 bytes for an eligible item.
     X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` would always be empty"))
         .label("too small")
         .help("write the size of the largest item: a number of bytes, or a field of the arguments");

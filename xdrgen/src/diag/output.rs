@@ -10,7 +10,7 @@ kinds! {
         text(format!("`{name}` and `{other}` would have the same name in Rust"))
         .label(format!("named `{ident}` in Rust"))
         .help("the later name gets an underscore; a unique name in the document avoids the underscore");
-    /// Two documents, or two namespaces, whose modules would have the same name.
+    /// Two documents or namespaces whose modules would have the same name.
     X400 Warning SameModule { name: String, other: String, ident: String, is_file: bool } => {
         let what = if *is_file { "file name" } else { "namespace name" };
         text(format!("`{name}` and `{other}` would have the same module name in Rust"))
@@ -26,11 +26,11 @@ kinds! {
     /// An invalid package name.
     X402 Error NoPackage => text("invalid package name")
         .help("a package name begins with a letter and consists of letters, digits, `-` and `_`");
-    /// The name of a package that the generated crate depends on.
+    /// A package name that is also the name of a dependency of the generated crate.
     X402 Error DependencyName { name: String, dependency: String } =>
         text(format!("invalid package name `{name}`: the generated crate depends on `{dependency}`"))
         .help("choose another name for the generated crate");
-    /// A directory that cannot be written as a TOML literal string.
+    /// A runtime directory whose path cannot be written as a TOML literal string.
     X402 Error NoDirectory =>
         text("invalid runtime directory for a manifest: expected one line without apostrophes");
     /// borrowed types cannot have this derive

@@ -13,7 +13,7 @@ pub fn page(code: &str) -> Option<String> {
     Some(format!("## {code}: {}", before_heading(text)))
 }
 
-/// Returns all codes in order.
+/// Returns all diagnostic codes in ascending order, each once.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     let mut codes = CODES.concat();
     codes.sort_unstable();

@@ -13,7 +13,7 @@ pub fn plain(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     texts.join("\n")
 }
 
-/// Renders findings as one line each, for editors and `grep`:
+/// Renders each finding on one line, for editors and `grep`:
 /// `file:line:column: error[X212]: message; help`. A finding without a position begins with
 /// `rpcrdma-xdrgen`.
 #[cfg(feature = "cli")]
@@ -100,7 +100,7 @@ impl<'a> Line<'a> {
         std::ptr::eq(self.text, other.text)
     }
 
-    /// Returns the underline with the label's text.
+    /// Returns the line of marks under the label's span, followed by the label's text.
     fn marks(&self) -> String {
         let columns =
             |range: Range<usize>| self.text.get(range).map_or(0, |text| printable(text).chars().count());
@@ -110,7 +110,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Replaces tabs and other control characters, which could move a terminal's cursor.
+/// Replaces each tab with four spaces, and each other control character with U+FFFD. Control characters could
+/// move the terminal's cursor.
 fn printable(text: &str) -> String {
     let text = text.replace('\t', "    ");
     text.replace(char::is_control, "\u{fffd}")

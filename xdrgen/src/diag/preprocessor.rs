@@ -9,7 +9,7 @@ kinds! {
     X105 Warning ElseWithoutIf => text("an `#else` or `#elif` without its `#if`").help("remove it");
     /// An `#endif` without an `#if`.
     X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
-    /// A branch after the `#else`.
+    /// An `#else` or `#elif` after the `#else` of the same `#if`.
     X105 Warning BranchAfterElse { is_else: bool } => text(match is_else {
             true => "a second `#else` for one `#if`",
             false => "an `#elif` after its `#else`",

@@ -30,7 +30,7 @@ fn group<'a>(found: &Diagnostic, text: &'a Text, sources: &'a Sources) -> Group<
     group
 }
 
-/// Returns the excerpts of the documents that contain the spans, with the document of the primary span
+/// Returns the excerpts that contain the spans, grouped by document. The document of the primary span comes
 /// first. Nearby spans in one document share an excerpt.
 fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     let mut documents: Vec<SourceId> = vec![found.primary.span.source];
@@ -48,7 +48,7 @@ fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     elements
 }
 
-/// The span of a label in its document.
+/// A label of a finding, with its byte range in the document.
 struct Place<'a> {
     kind: AnnotationKind,
     text: &'a str,
@@ -79,7 +79,8 @@ fn nearby_spans<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<
     groups
 }
 
-/// Adds the lines from the first span to the last. A very long line is truncated.
+/// Adds an excerpt with the lines from the first span to the last. Shows at most [`SIDE`] bytes before the
+/// first span and after the last span.
 fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Element<'a>>) {
     let text = source.text();
     let first = group.iter().map(|place| place.range.start).min().unwrap_or(0);

@@ -36,7 +36,7 @@ kinds! {
                 None => "a comment ends at the first `*/`, even if it contains `/*`".to_owned(),
             })
     };
-    /// A comment inside the additions of a published document.
+    /// A comment inside an addition, which is itself part of a comment.
     X104 Warning CommentInAddition { outer: Span } => text("a comment begins inside a comment")
         .label("comments do not nest: the first `*/` ends both")
         .and(*outer, "the comment begins here")
@@ -108,7 +108,7 @@ kinds! {
         text(format!("{} follows the last member of an enum", quoted(word)))
         .label("has no value, unlike the previous members")
         .help("remove it; if it is a member, write a `,` before it");
-    /// A name that may be the type of another argument.
+    /// An argument with the name of a type. If a `,` is missing, the name may be another argument's type.
     X119 Warning ArgumentLikeType { name: String } => text(format!("an argument is named `{name}`, like a type"))
         .label("read as a name")
         .help("write a `,` before it if it is the type of another argument");
@@ -210,7 +210,7 @@ impl TokenContext {
     }
 }
 
-/// The construct with the missing `}`.
+/// The construct whose `}` is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
     Body,
@@ -218,7 +218,7 @@ pub(crate) enum Open {
     Program,
 }
 
-/// Quotes the first characters of a token, and escapes invisible characters.
+/// Quotes the first 40 characters of a token, and escapes invisible characters.
 fn quoted(word: &str) -> String {
     let mut short = String::new();
     for c in word.chars().take(40) {

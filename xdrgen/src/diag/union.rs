@@ -20,7 +20,7 @@ kinds! {
         let text = no_value(text(format!("`{of}` has no member `{name}`")), *place, values);
         if near.is_some() { text.like(near) } else { text }
     };
-    /// A number as the label.
+    /// A label that is a number, but not a value of the discriminant's enum.
     X213 Error NoValueOf { number: i128, of: String, place: Span, values: Excerpt<(String, i32)> } =>
         no_value(text(format!("{number} is not a value of `{of}`")), *place, values);
     /// A misspelled label, treated as an erratum and interpreted as `near`.

@@ -64,8 +64,8 @@ impl Code {
         Code { out: text, ..Code::default() }
     }
 
-    /// Returns the text, and escapes characters that reorder the surrounding text: rustc rejects these
-    /// characters, and readers should see them.
+    /// Returns the text, with bidirectional control characters escaped: rustc rejects these characters, and
+    /// readers should see them.
     pub(super) fn finish(self) -> String {
         let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         // Few texts contain 0xe2, the first byte of these characters, so the slower search is rarely needed.
@@ -152,7 +152,7 @@ impl Code {
         }
     }
 
-    /// Writes the contents of the braces that the last line opened, then the closing brace.
+    /// Writes the body after the opening brace that ends the previous line, and then the closing brace.
     pub(super) fn block(&mut self, body: impl FnOnce(&mut Code)) {
         let begin = self.out.len();
         self.deeper(1, body);
@@ -430,8 +430,8 @@ impl<'t> Cutter<'t> {
 mod tests {
     use super::*;
 
-    /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` a list without a trailing comma, `;`
-    /// separates parts, `@` follows an attribute, and `.` begins a link of a chain.
+    /// Writes marked text. `‹` and `›` enclose a list that may end with a comma, and `«` and `»` enclose a
+    /// list that may not. `;` separates parts, `@` follows an attribute, and `.` begins a link of a chain.
     fn marked(text: &str, code: &mut Code) {
         for sign in text.chars() {
             match sign {

@@ -22,8 +22,8 @@ impl Known {
         [Known::Serde, Known::Arbitrary].into_iter().find(|known| known.name() == name)
     }
 
-    /// Returns the name of the crate, which is also the name of the feature in emitted crates and in the
-    /// runtime.
+    /// Returns the name of the crate that defines the derive. The feature in emitted crates and in the
+    /// runtime has the same name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Known::Serde => "serde",
@@ -106,7 +106,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes an attribute with which `arbitrary` skips an arm that no discriminant selects.
+    /// If no discriminant selects an arm, writes the attribute with which `arbitrary` skips the arm.
     pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
         if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
             self.attribute(Known::Arbitrary, Placement::Alone, code, |code| _ = code.push("skip"));
@@ -131,9 +131,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the discriminants that select an arm, as labels and the name of a function in the runtime's
-    /// `arbitrary_with`. `one_of` generates only these labels, `none_of` only other values. Returns `None` if
-    /// no discriminant selects the arm.
+    /// Returns the name of a function in the runtime's `arbitrary_with`, and its labels. The function
+    /// generates the discriminants that select an arm: `one_of` generates only these labels, and `none_of`
+    /// only other values. Returns `None` if no discriminant selects the arm.
     fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
         if !arm.labels.is_empty() {
             return Some(("one_of", arm.labels.clone()));

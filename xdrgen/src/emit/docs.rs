@@ -1,4 +1,5 @@
-//! Documentation: converts the comments of a document to Markdown that looks the same when rendered.
+//! Documentation: converts the comments of a document to Markdown that, when rendered, looks like the
+//! comments.
 
 use super::code::Code;
 use crate::ir::Docs;
@@ -80,7 +81,8 @@ fn fenced(text: &str, lines: &mut Lines<'_>) {
     lines.push(&fence);
 }
 
-/// Replaces each tab with `tab`, and each CR or LF, which would end the doc comment's line, with a space.
+/// Appends `text` to `out`. Replaces each tab with `tab`, and each CR or LF with a space, since it would end
+/// the line of the doc comment.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);

@@ -405,7 +405,8 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
 }
 
 /// Returns true if a version does not declare procedure 0. The emitted server still answers procedure 0. By
-/// convention, it takes no arguments and returns no results in every program (RFC 5531 section 12.1).
+/// convention, procedure 0 of every program takes no arguments and returns no results (RFC 5531 section
+/// 12.1).
 fn has_no_null(version: &Version) -> bool {
     version.procedures.iter().all(|procedure| procedure.number != 0)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// The bytes, without the line ending.
+    /// The byte range of the line in the document, without the line ending.
     pub(crate) range: Range<usize>,
     /// True for a line of a page break: footer, form feed, header and the surrounding blank lines.
     pub(crate) page_break: bool,

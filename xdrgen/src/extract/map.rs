@@ -65,7 +65,8 @@ impl Map {
         self.runs.get(index.checked_sub(1)?)
     }
 
-    /// Maps `length` bytes at offset `text` to offset `document`. Calls must be in text order.
+    /// Maps `length` bytes at offset `text` to offset `document`. Calls must be in ascending order of
+    /// `text`.
     pub(crate) fn push(&mut self, text: usize, document: usize, length: usize) {
         let run = Run { text: narrow(text), document: narrow(document), length: narrow(length) };
         match self.runs.last_mut() {
@@ -88,7 +89,7 @@ pub(crate) struct Places<'m> {
 
 impl Places<'_> {
     /// Returns the document offsets of the start and the end of a nonempty range of the extracted text, like
-    /// [`Map::span`]. Ranges must be requested in order.
+    /// [`Map::span`]. Ranges must be requested in ascending order.
     pub(crate) fn of(&mut self, text: Range<u32>) -> (u32, u32) {
         let run = self.advance(text.start);
         let containing = run.filter(|run| text.end <= run.text + run.length);

@@ -13,7 +13,7 @@ use crate::keywords::{begins_definition, misspelt_keyword, open_comment};
 use crate::source::{SourceId, Span, narrow};
 
 /// Maximum number of bytes of a document that are parsed again because a definition begins on the last line
-/// of another. The limit keeps the run time linear.
+/// of the previous definition. The limit keeps the run time linear.
 const MAX_AGAIN: usize = 1 << 22;
 
 /// The lines of a definition, including a comment before it.
@@ -164,8 +164,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Tries to parse a definition at `line`, and further definitions that begin on the last line of another.
-    /// Returns the line after these definitions, or `None` if the line begins no definition.
+    /// Tries to parse a definition at `line`, and further definitions that each begin on the last line of the
+    /// previous definition. Returns the line after these definitions, or `None` if the line begins no
+    /// definition.
     fn definitions(&mut self, line: usize, free: usize) -> Option<usize> {
         let mut end = self.definition(line, 0, free)?;
         loop {

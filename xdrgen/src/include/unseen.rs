@@ -65,8 +65,8 @@ fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> H
     all
 }
 
-/// Returns the names in those preprocessor lines of a document whose directive is in `words`. For a
-/// `#define`, returns only the first name.
+/// Returns the names in a document's preprocessor lines with a directive from `words`. For a `#define`,
+/// returns only the first name.
 fn names<'a>(sources: &'a Sources, id: SourceId, words: &'a [&str]) -> impl Iterator<Item = (&'a str, Span)> {
     let text = sources.get(id).map_or("", |source| source.text());
     let lines = text.split_inclusive('\n').filter_map(move |line| {

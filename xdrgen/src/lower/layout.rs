@@ -104,7 +104,7 @@ fn box_optional(ty: &mut Type, is_on_cycle: &dyn Fn(&Type) -> bool) {
     }
 }
 
-/// Determines the [`Derives`] of each type. `graph` must contain all uses.
+/// Determines the [`Derives`] of each type. `graph` must contain all uses of types.
 pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
     let is_small: Vec<bool> = match module.data {
         Data::Borrowed => Memory::of(module, held).of_types.into_iter().map(|size| size <= COPIED).collect(),

@@ -31,7 +31,7 @@ const RESERVED: &[&str] = &[
 /// Further names with a special meaning in borrowed output.
 const RESERVED_BORROWED: &[&str] = &["ArrayRef", "BoxRef", "ListRef", "OpaqueRef", "StringRef"];
 
-/// Names that a version's module defines, or uses without a path. A version cannot have these names.
+/// Names that a version's module defines, or uses without a path. A version's type cannot have these names.
 const IN_VERSION: &[&str] = &[
     "Box", "C", "Client", "Err", "Future", "H", "Handler", "None", "Ok", "Option", "Proc", "Result", "Send",
     "Server", "Some", "Sync", "Vec",
@@ -43,8 +43,8 @@ const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 /// Types that the procedures' module uses without a path. A procedure cannot have these names.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
-/// Methods that all types have from traits of Rust's prelude. They take `self` by value, so a call prefers
-/// them to a method with `&self`. A procedure's method cannot have these names.
+/// Methods that all types have from traits of Rust's prelude. They take `self` by value, so method resolution
+/// prefers them to a method with `&self`. A procedure's method cannot have these names.
 const OF_ALL_TYPES: &[&str] = &["into", "try_into"];
 
 /// Parameters of methods. An argument cannot have these names.

@@ -14,7 +14,7 @@ struct Open {
     /// True if the text around the condition is active.
     outer: bool,
     active: bool,
-    /// True if this branch or an earlier branch was active.
+    /// True if the current branch or an earlier branch of the condition was active.
     taken: bool,
     /// True if the current branch is not the first.
     is_else: bool,
@@ -46,8 +46,8 @@ impl Conditions {
         self.open.last().is_none_or(|open| open.active)
     }
 
-    /// Returns the outermost condition with an inactive current branch, and whether this branch is an `#elif`
-    /// or an `#else`.
+    /// Returns the position of the outermost condition whose current branch is inactive, and whether that
+    /// branch begins with an `#elif` or an `#else`.
     pub(crate) fn inactive(&self) -> Option<(Range<u32>, bool)> {
         let open = self.open.iter().find(|open| !open.active)?;
         Some((open.place.clone(), open.is_else))

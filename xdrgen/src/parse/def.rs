@@ -120,7 +120,7 @@ impl Namespaces {
     }
 
     /// Parses `namespace a {`, or the `}` of a namespace. After a broken definition, a `}` belongs to that
-    /// definition, unless the `}` begins a line and directly follows the definition's `};`.
+    /// definition, unless the `}` begins a line and is the next token after the definition's `};`.
     fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
         let context = input.context;
         if input.word(0) == "}" && (!broken || is_after_body(input)) {
@@ -157,7 +157,7 @@ impl Namespaces {
     }
 }
 
-/// Returns true if a `}` begins a line, directly follows a `};`, and is not part of another `};`.
+/// Returns true if a `}` begins a line, is the next token after a `};`, and is not part of another `};`.
 fn is_after_body(input: Tokens<'_>) -> bool {
     let before = |back: usize| input.at.checked_sub(back).and_then(|at| input.context.token(at));
     input.peek(0).is_some_and(|token| token.first)

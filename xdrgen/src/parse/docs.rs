@@ -12,7 +12,8 @@ pub(crate) fn clean(comment: &str) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Removes `%`, `//`, `/*`, `*` and `*/` from a line. Returns an empty line for a horizontal rule.
+/// Removes `%`, `//`, `/*` and `*` from the start of a line, and `*/` from its end. Returns an empty line for
+/// a horizontal rule.
 fn clean_line(line: &str) -> &str {
     let line = line.trim_end();
     let line = line.strip_prefix('%').unwrap_or(line);

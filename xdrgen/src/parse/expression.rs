@@ -2,7 +2,7 @@
 
 use super::token::number;
 
-/// Maximum nesting depth of operands. An operand outside parentheses and signs has depth 1.
+/// Maximum nesting depth of operands. An operand that has no sign and is not in parentheses has depth 1.
 const MAX_DEPTH: usize = 64;
 
 /// Looks up the names in an expression.
@@ -10,7 +10,7 @@ pub(crate) trait Names {
     /// Returns the value of a name; `None` if the name has no value.
     fn value(&self, name: &str) -> Option<i128>;
 
-    /// Returns whether a name is defined; `None` if `defined` is not available.
+    /// Returns whether a name is defined; `None` if this kind of expression does not support `defined`.
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 

@@ -83,7 +83,7 @@ struct Lexer<'a, 'm> {
     open: bool,
     /// True if the rest of the text is known to contain no `*/`.
     unclosed: bool,
-    /// The definitions that an `#undef` ends.
+    /// The macros that an `#undef` removes.
     undefs: Undefs<'a>,
     macros: Macros<'a>,
     out: Lexed<'a>,

@@ -30,8 +30,8 @@ const MAX_PASTED: usize = 1 << 14;
 /// Maximum length in bytes of a token that `##` creates.
 const MAX_TOKEN: usize = 1 << 10;
 
-/// Maximum number of parameters of a macro: the number that C guarantees. The limit bounds the cost of
-/// comparing each token of the body with the parameters.
+/// Maximum number of parameters of a macro: the minimum limit that the C standard permits for a compiler. The
+/// limit bounds the cost of comparing each token of the body with the parameters.
 const MAX_PARAMETERS: usize = 127;
 
 /// The macros that are defined at the lexer's current position.
@@ -67,8 +67,9 @@ impl<'a> Macros<'a> {
         Macros { known: HashMap::default(), types: HashMap::default(), changing, pasted, work: 0 }
     }
 
-    /// Defines a macro with a valid parameter list. A macro without a list is defined only if its body is
-    /// neither a value nor a type, or if its name is a keyword. `after` is the text after the macro's name.
+    /// Defines a macro, unless its parameter list is invalid or too long. A macro without a list is defined
+    /// only if its body is neither a value nor a type, or if its name is a keyword. `after` is the text after
+    /// the macro's name.
     pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: usize) {
         self.known.remove(name);
         let (parameters, body) = match after.strip_prefix('(') {

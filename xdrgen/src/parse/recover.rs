@@ -69,7 +69,8 @@ fn is_missing_brace(context: &Context<'_>, error: Syntax) -> bool {
         && context.token(error.at).is_some_and(begins_body)
 }
 
-/// Returns true if the error is a missing `;` after a `}`: the body may continue after an extra `}`.
+/// Returns true if the error is a missing `;` after a `}`. The `}` may be an extra one, after which the body
+/// continues.
 fn continues_after_brace(context: &Context<'_>, error: Syntax) -> bool {
     let before = error.at.checked_sub(1).and_then(|at| context.token(at));
     error.reason == Reason::Expected(Expected::Token(";"), &[])

@@ -152,7 +152,7 @@ fn constant(input: &str) -> IResult<&str, &str> {
     recognize(pair(opt(char('-')), digits)).parse(input)
 }
 
-/// Recognizes a string constant of rpcgen on one line.
+/// Recognizes a single-line string constant, an extension of rpcgen.
 fn quoted(input: &str) -> IResult<&str, &str> {
     recognize(delimited(char('"'), take_while(|c: char| !matches!(c, '"' | '\n')), char('"'))).parse(input)
 }

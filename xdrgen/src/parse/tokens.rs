@@ -150,7 +150,7 @@ impl<'a> Tokens<'a> {
         Tokens { at, ..self }
     }
 
-    /// Enters a body, after its `{`.
+    /// Enters a body whose `{` has been parsed. Fails if bodies nest more than [`MAX_DEPTH`] levels deep.
     pub(crate) fn deeper(self) -> Result<Self, nom::Err<Syntax>> {
         if self.depth >= MAX_DEPTH {
             return Err(fail(self.from(self.at.saturating_sub(1)), TOO_DEEP));
@@ -158,7 +158,7 @@ impl<'a> Tokens<'a> {
         Ok(Tokens { depth: self.depth + 1, ..self })
     }
 
-    /// Returns to the nesting depth of `outer`.
+    /// Restores the nesting depth of `outer`.
     pub(crate) fn level(self, outer: Tokens<'_>) -> Self {
         Tokens { depth: outer.depth, ..self }
     }

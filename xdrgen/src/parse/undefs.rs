@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::token::{Kind, Lexed, OtherLine};
 
-/// A macro with a number, and the ranges of tokens and of directives in which it is defined.
+/// A macro with a number, and the ranges of tokens and of [`Lexed::c_lines`] in which it is defined.
 struct Ended {
     tokens: Range<usize>,
     c_lines: Range<usize>,
@@ -15,9 +15,9 @@ struct Ended {
 
 #[derive(Default)]
 pub(super) struct Undefs<'a> {
-    /// Definitions that no `#undef` has removed yet: the number, and the counts of tokens and directives
-    /// before the definition. A macro with two different definitions has no number, and is reported like a
-    /// constant with two values.
+    /// Definitions that no `#undef` has removed yet: the number, and the counts of tokens and of
+    /// [`Lexed::c_lines`] before the definition. A macro with two different definitions has no number, and is
+    /// reported like a constant with two values.
     open: HashMap<&'a str, (Option<i128>, usize, usize)>,
     /// The numeric definitions of each name that an `#undef` removed, in source order.
     ended: HashMap<&'a str, Vec<Ended>>,
@@ -37,7 +37,7 @@ impl<'a> Undefs<'a> {
     }
 
     /// For each numeric macro that an `#undef` removed, replaces the uses with the number, and drops the
-    /// macro.
+    /// `#define`.
     pub(super) fn replace(&self, lexed: &mut Lexed<'a>) {
         if self.ended.is_empty() {
             return;

@@ -8,10 +8,10 @@ use crate::diag::{Diagnostic, MeaningKind};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
-/// Maximum number of added names listed in a type's documentation.
+/// Maximum number of names that a type's documentation lists for each addition.
 const NAMED: usize = 12;
 
-/// Applies the additions of all documents. Each addition extends the first definition with the same name.
+/// Applies the additions of all documents. Each addition extends the first enum or union with the same name.
 pub(crate) fn merge(
     documents: &mut [&mut Specification],
     name_of: &dyn Fn(SourceId) -> String,

@@ -21,9 +21,9 @@ pub(crate) struct Consts {
 
 /// The meaning of a name that no document defines.
 enum Undefined<'a> {
-    /// The value of a built-in name. `None` for a name without a value, which has been reported.
+    /// The value of a built-in name. `None` for a name that has no value and has been reported.
     Number(Option<i128>),
-    /// The intended name, if the name is an erratum.
+    /// The name that is meant, if the name is a misspelling in a published document.
     Intended(&'a str),
 }
 

@@ -54,7 +54,7 @@ impl Resolver<'_> {
         (!members.members.is_empty()).then_some(Body::Enum(members.members))
     }
 
-    /// Adds a member with a unique name.
+    /// Adds a member, whose name must be unique in the enum.
     fn member(&mut self, member: &EnumMember, value: i128, members: &mut Members<'_>) {
         let name = &member.name;
         let span = member.value.as_ref().map_or(name.span, consts::span);

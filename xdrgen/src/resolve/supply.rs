@@ -102,7 +102,7 @@ impl Supplier<'_> {
         if members.values.is_disjoint(&self.defined.values) {
             return Some(definition);
         }
-        // If documents define a member of the prelude's enum, the type becomes an `int`.
+        // A document already defines the name of a member of the prelude's enum, so `int` replaces the enum.
         prelude::parsed(&format!("typedef int {};", name.name), name.span).pop()
     }
 
@@ -269,7 +269,7 @@ impl Names for Chain<'_> {
     }
 }
 
-/// Returns the name and the body of `#define NAME body`; `None` for a macro with arguments or without a
+/// Returns the name and the body of `#define NAME body`; `None` for a macro with parameters or without a
 /// body.
 pub(crate) fn object_macro(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;

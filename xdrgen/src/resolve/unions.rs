@@ -126,7 +126,8 @@ impl<'a> Resolver<'a> {
         self.hir.members(id).get(index)
     }
 
-    /// Returns the indices of an enum's members. Enums are resolved before unions and never change.
+    /// Returns the indices of an enum's members. The indices are cached, since enums are resolved before
+    /// unions and never change.
     fn places_in(&mut self, id: TypeId) -> &Places {
         if !self.places.contains_key(&id) {
             let mut places = Places::default();

@@ -51,7 +51,7 @@ pub(crate) enum Origin {
     Hidden(Hidden),
     /// The position of a macro with this name.
     Macro(Span),
-    /// The files that the document includes.
+    /// Files that the document includes and that may define the name.
     Included(Vec<String>),
 }
 

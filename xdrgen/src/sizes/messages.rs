@@ -12,8 +12,8 @@ use crate::ir::{Module, Procedure, Sum, Version};
 /// bodies of credentials and verifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
-    /// The inline threshold in both directions. The default is the binding's threshold, or 1024 (RFC 8166
-    /// section 3.3.3).
+    /// The inline threshold in both directions. If `None`, the threshold is that of the binding, or 1024 if
+    /// the binding has none (RFC 8166 section 3.3.3).
     pub inline: Option<u32>,
     /// The length of the credential's body in a call.
     pub credential: u32,
@@ -44,9 +44,9 @@ const INLINE: u32 = 1024;
 /// The length in bytes of a transport header with an empty Read list, an empty Write list and no Reply chunk
 /// (RFC 8166 sections 4.2 and 4.3).
 const TRANSPORT: u64 = 28;
-/// The length in bytes of a Read chunk or a Write chunk of one segment in the header.
+/// The number of bytes that a Read chunk or a Write chunk of one segment adds to the transport header.
 const CHUNK: u64 = 24;
-/// The length in bytes of a Reply chunk of one segment in the header.
+/// The number of bytes that a Reply chunk of one segment adds to the transport header.
 const REPLY_CHUNK: u64 = 20;
 /// The length in bytes of an RPC call's header without the credential's body (RFC 5531 section 9), with an
 /// empty verifier. The verifier of an RPCSEC_GSS call is not included.
@@ -238,13 +238,14 @@ fn words(unreduced: &Bound, reduced: &Bound, items: Items) -> String {
     format!("{}, and {} without eligible items", at_most(unreduced), at_most(reduced))
 }
 
-/// Returns the space for a stream after a header with `chunks` chunks; `None` if the header does not fit.
+/// Returns the number of bytes that remain for the stream in an inline message with a header of `header`
+/// bytes and `chunks` chunks. Returns `None` if the header and the chunks do not fit.
 fn room(inline: u32, header: u64, chunks: u64) -> Option<u64> {
     u64::from(inline).checked_sub(chunks.checked_mul(CHUNK)?.checked_add(header)?)
 }
 
-/// Returns how a call is sent: inline, with items in Read chunks, or in a Position-Zero Read chunk. The
-/// call's header includes the chunks offered for the reply.
+/// Returns the sizes of a call, and the chunks that it needs if it does not fit inline. The call's header
+/// includes the chunks offered for the reply.
 fn call(arguments: TypeSizes, reply: &Needs, inline: u32, credential: u32) -> MessageSizes {
     let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
         + if reply.long { REPLY_CHUNK } else { 0 };
@@ -262,7 +263,8 @@ fn call(arguments: TypeSizes, reply: &Needs, inline: u32, credential: u32) -> Me
     MessageSizes { unreduced, reduced, needs }
 }
 
-/// Returns how a reply is sent, given the Write chunks and the Reply chunk that the runtime offers.
+/// Returns the sizes of a reply, and the chunks that it needs if it does not fit inline. The runtime offers
+/// at most [`WRITE_CHUNKS`] Write chunks.
 fn reply(procedure: &Procedure, result: TypeSizes, inline: u32, verifier: u32) -> MessageSizes {
     let header = TRANSPORT + REPLY + u64::from(verifier).next_multiple_of(4);
     let room = |chunks| room(inline, header, chunks);
@@ -330,7 +332,7 @@ fn largest(sum: &Sum) -> Bound {
     Bound::Arguments(terms.join(" + "))
 }
 
-/// Returns the total size of a stream and its items, including the padding of the items.
+/// Returns the maximum total size of a stream and `items` items of at most `item` bytes, including padding.
 fn together(stream: &Bound, item: &Bound, items: Size) -> Bound {
     match (stream, item, items.bound()) {
         (Bound::Bytes(stream), Bound::Bytes(item), Some(items)) => {

@@ -6,8 +6,8 @@ use rpcrdma_runtime::xdr::{self, Error, Layout, Size, Writer, Xdr};
 use crate::sample::{Dice, Sample};
 
 /// Tests values of `T` through the borrowed counterpart. `of_twin` contains the minimum and the maximum
-/// length of the counterpart. `read` decodes a value, compares the value with a copy of itself, and encodes
-/// the value.
+/// encoded length of the counterpart. `read` decodes a value, compares the value with a copy of itself, and
+/// encodes the value.
 pub fn check<T: Sample + Xdr>(of_twin: [Size; 2], read: fn(&[u8], &mut Writer) -> Result<(), Error>) {
     assert_eq!(of_twin, [Size::Bounded(<T as Layout>::LENGTHS.min), <T as Layout>::LENGTHS.max]);
     for seed in 0..24 {

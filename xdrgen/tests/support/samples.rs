@@ -1,4 +1,4 @@
-//! Random values of emitted types, and a test that each value round-trips.
+//! Generates tests that random values of emitted types round-trip.
 
 use std::fmt::Write;
 

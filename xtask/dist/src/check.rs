@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 use crate::{archive, pages, run};
 
 const DEBIAN: &str = "bookworm";
-/// The option of `systemd-analyze security` with the maximum exposure level of the unit, in tenths.
+/// The option of `systemd-analyze security` that sets the maximum exposure level of the unit, in tenths.
 const EXPOSURE: &str = "--threshold=39";
 
 #[derive(Debug)]
@@ -231,7 +231,7 @@ fn under_systemd(unpacked: &Unpacked<'_>) -> Result<()> {
     service::check(unpacked, &debian(unpacked)?)
 }
 
-/// Returns a minimal Debian root with systemd. Creates the root if it does not exist.
+/// Returns a minimal Debian root with systemd. Creates the root unless it already exists and is complete.
 fn debian(unpacked: &Unpacked<'_>) -> Result<PathBuf> {
     let root = unpacked.scratch.join(DEBIAN);
     // debootstrap leaves a partial tree if it fails.

@@ -144,7 +144,7 @@ fn path(attribute: &TokenStream) -> Vec<String> {
     path.filter(|token| matches!(token, TokenTree::Ident(_))).map(|token| token.to_string()).collect()
 }
 
-/// Returns the text of a line of documentation, or `None` for any other attribute.
+/// Returns the text of a `doc` attribute (a line of documentation), or `None` for any other attribute.
 fn documentation(attribute: &TokenStream) -> Option<String> {
     let mut tokens = attribute.clone().into_iter();
     match (tokens.next()?, tokens.next()?, tokens.next()?) {

@@ -30,7 +30,7 @@ pub struct Entry {
     pub why: Option<String>,
     /// Additional remarks.
     pub note: Option<String>,
-    /// The file and line.
+    /// The position of the entry, as `FILE:LINE`.
     pub place: String,
 }
 
@@ -300,7 +300,7 @@ fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found
     entry
 }
 
-/// Returns true if a word is an id: the letter, and the right number of digits.
+/// Returns true if a word is an id with this letter: `R` and three digits, or another letter and two digits.
 pub(super) fn is_id(word: &str, letter: char) -> bool {
     let digits = word.strip_prefix(letter);
     let len = if letter == 'R' { 3 } else { 2 };

@@ -34,7 +34,7 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
 }
 
 /// Returns the name of a type, the statements that fill a value of the type, and the number of its enum
-/// members or union arms. Returns `None` if the definition is not a type.
+/// members or union arms (0 for other types). Returns `None` if the definition is not a type.
 fn function(
     document: &Specification,
     kind: &DefinitionKind,

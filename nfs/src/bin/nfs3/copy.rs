@@ -145,7 +145,8 @@ pub(crate) async fn put(
     report.copied(sum, &file.path)
 }
 
-/// With `resume`, keeps the prefix that an existing file has in common with `source`.
+/// Stores `source` as the file `name` in `dir`. With `resume`, keeps the prefix that an existing file has in
+/// common with `source`.
 pub(crate) async fn store(
     remote: &Remote,
     (dir, name): (&RemoteFile, Bytes),

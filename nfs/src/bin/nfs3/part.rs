@@ -88,7 +88,7 @@ pub(crate) fn link_name(name: &[u8]) -> Vec<u8> {
     with_suffix(name, LINK)
 }
 
-/// If the replacement fails, the old link stays.
+/// Replaces the symbolic link `at` with a link to `to`. If the replacement fails, the old link stays.
 pub(crate) fn replace_link(at: &Path, to: &OsStr) -> io::Result<()> {
     let new = beside(at, LINK);
     remove(&new)?;
@@ -212,8 +212,8 @@ impl Part {
         })
     }
 
-    /// Returns false if the state is missing or invalid, or if the data is incomplete, has changed, or
-    /// belongs to another version.
+    /// Keeps the data that the state describes, and truncates the rest. Returns false if the state is missing
+    /// or invalid, or if the data is incomplete, has changed, or belongs to another version.
     fn try_resume(&mut self) -> io::Result<bool> {
         let Some((length, expected, version)) = read_state(&beside(&self.target, STATE))? else {
             return Ok(false);

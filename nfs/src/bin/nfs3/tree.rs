@@ -54,7 +54,7 @@ impl Level {
 pub(crate) struct Plan {
     pub(crate) tree: TreeOptions,
     pub(crate) report: Report,
-    /// If set, only changed files are copied, with their modification times.
+    /// If set, only files that differ by this comparison are copied, and their modification times are set.
     pub(crate) changes: Option<Compare>,
 }
 
@@ -146,7 +146,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
 }
 
 /// # Errors
-/// Fails if files or directories were skipped because of their names.
+/// Fails if files or directories were skipped because their names are reserved.
 fn must_be_complete(top: &[u8], skipped: u64) -> anyhow::Result<()> {
     if skipped > 0 {
         bail!(
@@ -218,7 +218,7 @@ fn modified(of: &Metadata) -> Nfstime3 {
     Nfstime3 { seconds, nseconds: u32::try_from(of.mtime_nsec()).unwrap_or_default() }
 }
 
-/// Fails unless the name is a single path component.
+/// Returns the name of an item as a path. Fails unless the name is a single path component.
 fn name_of<'a>(dir: &RemoteFile, item: &'a DirectoryItem) -> anyhow::Result<&'a Path> {
     let name = &item.name[..];
     let is_one =

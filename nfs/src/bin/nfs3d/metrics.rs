@@ -98,8 +98,8 @@ impl Registry {
     }
 }
 
-/// `bound` is the upper bound of a bucket. Label values are names and numbers that this program defines, so
-/// they need no escaping.
+/// Formats the labels of a metric. `bound` is the upper bound of a bucket, if any. Label values are names and
+/// numbers that this program defines, so they need no escaping.
 fn labels(of: &Key, bound: Option<&str>) -> String {
     let labels =
         of.labels().map(|label| (label.key(), label.value())).chain(bound.map(|bound| ("le", bound)));
@@ -147,7 +147,7 @@ impl Exporter {
         Ok(format!("http://{}/metrics", self.listener.local_addr()?))
     }
 
-    /// `/healthz` reports failure once the sender of `stopping` is dropped.
+    /// Serves requests. `/healthz` reports failure once the sender of `stopping` is dropped.
     pub(crate) async fn run(self, stopping: watch::Receiver<()>) {
         let mut requests: VecDeque<AbortHandle> = VecDeque::new();
         loop {

@@ -35,7 +35,7 @@ impl Sockets {
     }
 }
 
-/// Failures are only logged.
+/// Sends `states` to systemd. Failures are only logged.
 pub(crate) fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = send(states) {
         tracing::debug!(%error, "systemd");

@@ -49,7 +49,7 @@ impl Nfs3dConfig {
     /// invalid, if no directory is given, or if export tables are combined with a directory outside of them.
     /// For an invalid entry of the file, the message contains the line and, if known, the option.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
-        // The parser below reports invalid arguments.
+        // `valid_start` ignores invalid arguments. The parsers below report them.
         let named =
             valid_start(line).and_then(|given| Some((given.get_one::<PathBuf>("config")?.clone(), given)));
         let Some((path, given)) = named else {
@@ -188,8 +188,8 @@ impl File<'_> {
         Ok(Entry { id: arg.get_id().to_string(), name: called.to_owned(), at: span, arguments })
     }
 
-    /// Returns the options of the export in `table`. Options outside of tables, except `dir` and `path`, are
-    /// the defaults.
+    /// Returns the options of the export in `table`. If `table` omits an option other than `dir` and `path`,
+    /// uses its value from `outside`.
     fn export(
         &self,
         table: &DeTable<'_>,

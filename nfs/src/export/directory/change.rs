@@ -72,7 +72,7 @@ fn check_size(size: u64) -> Result<(), NfsError> {
     if i64::try_from(size).is_ok() { Ok(()) } else { Err(NfsError::FBig) }
 }
 
-/// Rejects `u32::MAX`, which denotes no user and no group.
+/// Rejects `u32::MAX`, which system calls interpret as "unchanged".
 fn id(id: Option<u32>) -> Result<Option<u32>, NfsError> {
     if id == Some(u32::MAX) { Err(NfsError::Inval) } else { Ok(id) }
 }
@@ -88,9 +88,9 @@ fn timespec(set: Option<SetTime>) -> Result<Timespec, NfsError> {
     }
 }
 
-/// Encodes the verifier of an exclusive CREATE as file times, which the client replaces later. Even a
-/// restarted server therefore detects a retransmission. The top bit of each half is dropped, because some
-/// file systems cannot store times after 2038.
+/// Encodes the verifier of an exclusive CREATE as file times, which the client replaces later. The times are
+/// stored with the file, so even a restarted server detects a retransmission. The top bit of each half is
+/// dropped, because some file systems cannot store times after 2038.
 pub(super) fn verifier_times(verifier: NfsVerifier) -> [FileTime; 2] {
     let [a, b, c, d, e, f, g, h] = verifier;
     [[a, b, c, d], [e, f, g, h]]

@@ -204,7 +204,7 @@ mod tests {
         }
         drop(acting);
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
-        // A root caller with another group has different rights from this process.
+        // The rights of a root caller with another group differ from those of this process.
         let root = NfsCaller { uid: 0, gid: 4321, gids: vec![] };
         let acting = identities.impersonate(&root).unwrap();
         if identities.impersonates_callers() {

@@ -29,8 +29,8 @@ impl HandleKey {
         Ok(HandleKey(key))
     }
 
-    /// Returns the key in a file. If the file does not exist, creates it with a new key, readable only by
-    /// its owner. Servers that create the file concurrently get the same key.
+    /// Returns the key in a file. If the file does not exist, creates it with a new key and the mode 0600.
+    /// Servers that create the file concurrently get the same key.
     ///
     /// # Errors
     /// Fails if the file can be neither read nor created, is not a key, grants rights to other users, or does
@@ -71,7 +71,7 @@ impl HandleKey {
         Ok(HandleKey(key))
     }
 
-    /// Returns the key of the export at a path. Exports with different paths have different keys, so each
+    /// Derives the key of the export at a path. Exports with different paths have different keys, so each
     /// export recognizes its own handles. The export at `/` uses this key unchanged.
     #[must_use]
     pub fn of_export(&self, path: &str) -> Self {

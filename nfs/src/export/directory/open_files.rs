@@ -69,7 +69,7 @@ struct Open {
     /// The caller to which the thread switched to open the descriptor, or `None` if it did not switch.
     by: Option<NfsCaller>,
     file: Arc<OwnedFd>,
-    /// The key of the descriptor's last use in [`State::uses`].
+    /// The key in [`State::uses`] for the descriptor's last use.
     last: u64,
     used: Instant,
 }
@@ -306,7 +306,7 @@ mod tests {
         let later = Stat { generation: stat.generation.wrapping_add(1), ..stat };
         assert!(
             kept.get(&later, Purpose::Write, Some(&alice)).is_none(),
-            "a later file with the same number"
+            "a later file with the same inode number"
         );
     }
 

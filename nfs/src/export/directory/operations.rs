@@ -533,7 +533,7 @@ fn settable(new: &SetAttributes, acting: &ThreadIdentity<'_>) -> Result<SetAttri
     Ok(new)
 }
 
-/// Returns the attributes that mark a file as created by an exclusive CREATE.
+/// Returns the attributes that mark a file as created by an exclusive CREATE with this verifier.
 fn marked(verifier: NfsVerifier) -> SetAttributes {
     let [atime, mtime] = verifier_times(verifier).map(|time| Some(SetTime::To(time)));
     SetAttributes { atime, mtime, ..SetAttributes::default() }

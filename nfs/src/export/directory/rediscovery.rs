@@ -8,8 +8,8 @@ use super::{DirectoryExport, FileKind, names};
 const FILES_MAX: u32 = 1 << 20;
 
 impl DirectoryExport {
-    /// Records the location of every served file, up to [`FILES_MAX`], so that handles from an earlier server
-    /// can be resolved. Skips unreadable directories.
+    /// Records the location of every served file, up to [`FILES_MAX`], so that handles from before a restart
+    /// of the server can be resolved. Skips unreadable directories.
     pub(super) fn record_all(&self) {
         // Stores no paths: a client can create many directories with long paths.
         let mut pending = vec![self.root.key];

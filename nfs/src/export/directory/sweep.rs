@@ -55,8 +55,8 @@ pub(super) fn open_at(top: &Dir, path: &Path, name: &[u8]) -> Result<Located, Nf
     at_name(open_directory(top, path)?, name)
 }
 
-/// Opens a directory by its path; the empty path is `top`. The system rejects paths of [`PATH_MAX`] or more
-/// bytes, so they are opened in parts.
+/// Opens a directory by its path relative to `top`. An empty path stands for `top`. The system rejects paths
+/// of [`PATH_MAX`] or more bytes, so they are opened in parts.
 pub(super) fn open_directory(top: &Dir, path: &Path) -> io::Result<Dir> {
     if path.as_os_str().is_empty() {
         return top.try_clone();

@@ -93,8 +93,8 @@ mod tests {
         lock(&syncs.0).get(&KEY).map_or(0, |file| Arc::strong_count(file) - 1)
     }
 
-    /// Runs one call while other calls arrive. Returns the results of the calls that the second round serves,
-    /// and the number of rounds after the first.
+    /// Makes `others` calls while the first round runs. Each later round returns `second`. Returns the
+    /// results of the `others` calls, and the number of rounds after the first.
     fn rounds(others: usize, second: Result<(), NfsError>) -> (Vec<Result<(), NfsError>>, u32) {
         let (syncs, count) = (Syncs::default(), AtomicU32::new(0));
         let (release, held) = mpsc::channel::<()>();

@@ -11,7 +11,7 @@ use crate::export::NfsError;
 /// Maximum number of recorded names per file. A further name replaces the oldest name, which a later LOOKUP
 /// records again.
 const PLACES_MAX: usize = 8;
-/// Number of files before the first sweep: about 10 MB of memory.
+/// Number of known files at which the first sweep starts: about 10 MB of memory.
 pub(super) const SWEEP_MIN: usize = 1 << 16;
 /// Maximum number of levels from the root to a directory. Bounds the work of each call, even if outdated
 /// records form a cycle.

@@ -30,13 +30,13 @@ use crate::export::{
 /// the call to another thread.
 const COPIED_MAX: u32 = 64 << 10;
 
-/// How a file system stores its files.
+/// Where a file system stores its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
     Memory,
     /// On a local device, with recently used data in memory.
     Cached,
-    /// Remotely, or in an unknown way: cached data may be outdated.
+    /// On a remote machine, or unknown: cached data may be outdated.
     Unknown,
 }
 
@@ -153,7 +153,7 @@ impl DirectoryExport {
         Some(Arc::new(open))
     }
 
-    /// Returns exactly `count` bytes, or `None`.
+    /// Returns `count` bytes from `offset`, or `None` if one non-blocking read cannot return all of them.
     fn pages(&self, open: &OwnedFd, offset: u64, count: usize) -> Option<Vec<u8>> {
         let mut data = vec![0; count];
         // Beyond the end of a file, `count` is 0, and the offset may exceed the system's maximum.

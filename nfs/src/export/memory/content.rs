@@ -123,7 +123,8 @@ impl Content {
         Ok(())
     }
 
-    /// Merges consecutive small writes into extents of at most [`SHARED_FROM`] bytes.
+    /// Inserts a copy of the data of a small write. If an extent ends at `offset` and would not exceed
+    /// [`SHARED_FROM`] bytes, appends the copy to this extent.
     fn insert_small(&mut self, offset: u64, data: &[u8]) {
         let before = self.extents.range(..offset).next_back();
         let before = before.map(|(start, extent)| (*start, extent.data.len()));
@@ -160,7 +161,7 @@ impl Content {
         }
     }
 
-    /// Restores the data of an extent from offset `to` on, if any.
+    /// Reinserts the data of `extent` from file offset `to` on, if any. `extent` begins at `start`.
     fn keep_tail(&mut self, start: u64, extent: &Extent, to: u64) {
         let cut = to - start;
         if cut < extent.data.len() as u64 {
@@ -256,7 +257,7 @@ mod tests {
         let mut content = Content::default();
         content.write(0, &first).unwrap();
         content.write(1, &second).unwrap();
-        assert!(first.is_unique() && !second.is_unique(), "one byte of the first write remains");
+        assert!(first.is_unique() && !second.is_unique(), "the remaining byte of the first write is copied");
         check(&content, &model(&[(0, 1 << 20, 1), (1, 1 << 20, 2)]));
         content.resize(100_000).unwrap();
         assert!(second.is_unique());

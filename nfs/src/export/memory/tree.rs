@@ -207,7 +207,7 @@ impl Tree {
         node
     }
 
-    /// Creates a file under an unused name.
+    /// Creates a file with this name, which must not exist in the directory.
     ///
     /// # Errors
     /// [`NfsError::NoSpc`], and the errors of setting the attributes. On failure, nothing is created.
@@ -248,7 +248,7 @@ impl Tree {
         Body::Directory(Directory::new(parent))
     }
 
-    /// Adds an unused name for a file.
+    /// Adds a name for a file. The name must not exist in the directory.
     pub(super) fn enter(&mut self, dir: u64, name: &[u8], id: u64) -> Result<(), NfsError> {
         let is_directory = matches!(self.node(id)?.body, Body::Directory(_));
         let now = self.tick();
@@ -264,7 +264,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a name and returns its file. The file itself remains.
+    /// Removes a name and returns its file's number. The file itself remains.
     pub(super) fn leave(&mut self, dir: u64, name: &[u8]) -> Result<u64, NfsError> {
         let now = self.tick();
         let node = self.node_mut(dir)?;

@@ -67,7 +67,7 @@ pub enum Unsendable {
     Header {
         /// The size of the header in bytes.
         bytes: u64,
-        /// The inline threshold of the call or of its reply.
+        /// The inline threshold that the header exceeds, for the call or for its reply, in bytes.
         max: u32,
     },
     /// The chunks have more segments than the local limit allows.

@@ -27,7 +27,7 @@ pub(super) struct Outbound {
     responses: VecDeque<Outgoing>,
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
-    /// True if the last started message is a Read Response. The front of `work` is then next, unless
+    /// True if the most recently started message is a Read Response. The front of `work` is then next, unless
     /// `work` is empty or starts with a Read that must wait.
     after_response: bool,
     pub(super) send_msn: u32,
@@ -321,7 +321,8 @@ fn control_message(opcode: Opcode, target: Target, octets: Vec<u8>) -> Outgoing 
     Outgoing { opcode, target, remaining: data.len(), piece: data, others, sent: 0, on_sent: None }
 }
 
-/// Writes an FPDU. Copies headers, and payload that is short or contains markers. Shares other payload.
+/// Writes an FPDU. Copies headers and short pieces of payload, and copies all payload if the peer requires
+/// markers. Shares other payload.
 struct FpduWriter<'a> {
     arena: &'a mut BytesMut,
     /// The index of the first octet in `arena` that the CRC does not cover yet.

@@ -144,8 +144,8 @@ impl Regions {
         region.unchecked
     }
 
-    /// Copies data that the peer writes into a sink. The last `placed` octets of the write are already in the
-    /// sink and not in `data`.
+    /// Copies the data of the peer's RDMA Write into its sink. The last `placed` octets of the RDMA Write are
+    /// already in the sink and not in `data`.
     pub(super) fn place(
         &mut self,
         handle: u32,

@@ -354,7 +354,7 @@ mod tests {
         let (_, reply) = OWN.answer(&request(false), Some(requested(true, true, true))).unwrap();
         assert!(reply.peer_to_peer && reply.rtr_write && !reply.rtr_read && !reply.rtr_send);
         let (agreed, reply) = OWN.answer(&request(false), Some(requested(false, true, false))).unwrap();
-        assert!(reply.rtr_read && agreed.ird == 1, "the Read must be served");
+        assert!(reply.rtr_read && agreed.ird == 1, "the ready-to-receive Read must be served");
         let refused = OWN.answer(&request(false), Some(requested(false, false, true)));
         assert_eq!(refused.unwrap_err(), SetupError::NoReadyMessage);
     }

@@ -228,8 +228,8 @@ impl Stream {
     }
 
     /// Returns progress counters for data that the peer must still send: the rest of an FPDU, Send or RDMA
-    /// Write, and Read Responses. A counter is `None` if no such data is outstanding. If a counter other than
-    /// `None` does not change, the peer is stalled.
+    /// Write, and Read Responses. A counter is `None` if no such data is outstanding. If any other counter
+    /// does not change, the peer is stalled.
     #[must_use]
     pub fn peer_progress(&self) -> [Option<u64>; PROGRESS_COUNTERS] {
         if !self.is_open() {
@@ -240,8 +240,8 @@ impl Stream {
     }
 
     /// Queues an empty RDMA Write if the stream may send and has no other output. The receiver ignores this
-    /// RDMA Write. It is for Linux's siw, which may leave the first FPDU unread until another TCP segment
-    /// arrives.
+    /// RDMA Write. Its TCP segment makes Linux's siw read the first FPDU, which siw may leave unread until
+    /// another TCP segment arrives.
     pub fn probe(&mut self) {
         if self.is_open() && self.may_transmit() && !self.has_output() {
             let sink = Segment { handle: 0, length: 0, offset: 0 };

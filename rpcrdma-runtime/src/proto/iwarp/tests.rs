@@ -102,7 +102,8 @@ impl Pair {
         }
     }
 
-    /// Runs both streams, and returns the completions of one stream since the last call.
+    /// Runs both streams until neither sends data. Returns the completions of the stream `side` since the
+    /// last call for that stream.
     fn take(&mut self, side: usize) -> Vec<Completion> {
         self.run();
         core::mem::take(&mut self.done[side])

@@ -41,8 +41,8 @@ pub trait BorrowedProcedure: 'static {
     }
 }
 
-/// Adapts a [`BorrowedProcedure`] to [`Caller`]. The arguments are encoded before the call. The result can be
-/// decoded from the reply any number of times.
+/// Adapts a [`BorrowedProcedure`] to [`super::Procedure`], so that any [`Caller`] can call it. The arguments
+/// are encoded before the call. The result can be decoded from the reply any number of times.
 #[derive(Clone, Copy, Debug)]
 pub struct Lent<Q>(PhantomData<fn() -> Q>);
 

@@ -103,8 +103,8 @@ impl BackwardResponder {
         self.responder.drop_call(key);
     }
 
-    /// Returns how many calls are unanswered, plus how many replies and errors wait until an earlier Send
-    /// completes.
+    /// Returns the number of unanswered calls, plus the number of replies and errors that wait until an
+    /// earlier Send completes.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.responder.in_progress()

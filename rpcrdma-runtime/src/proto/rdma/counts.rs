@@ -49,14 +49,15 @@ counts! {
         /// connection that permits no RDMA Reads, and chunks in the backward direction (R220): ERR_CHUNK
         /// (R182).
         pub chunks: "ERR_CHUNK for Read chunks",
-        /// Different XIDs in the header and in the message: ERR_CHUNK (R144).
+        /// Messages whose transport header and RPC message have different XIDs: ERR_CHUNK (R144).
         pub xid: "ERR_CHUNK for the XID",
         /// Calls that ran but offered too little memory for their reply: ERR_CHUNK (R177).
         pub room: "ERR_CHUNK because the reply did not fit",
         /// Retransmitted calls whose RDMA Reads or Writes may have ended an earlier connection: ERR_CHUNK
         /// (R178).
         pub fatal: "ERR_CHUNK for calls that may have ended a connection",
-        /// Messages without a reply, for example because the server is stopping or the message is not a call.
+        /// Messages that the engine accepted but that got no reply, for example because the server is
+        /// stopping or the message is not a call.
         pub unanswered: "messages without a reply",
     }
 }
@@ -92,7 +93,8 @@ impl Refusals {
 }
 
 impl Traffic {
-    /// Counts the chunks that a call offers. `long` is true if its stream is in a Position-Zero chunk.
+    /// Counts the chunks that a call offers. `long` is true if the call's stream is in a Position-Zero Read
+    /// chunk.
     pub(super) fn count_offered(&mut self, lists: &ChunkLists, long: bool) {
         let mut last = None;
         for read in &lists.reads {

@@ -1,4 +1,4 @@
-//! Calls that end their connection (RFC 8166 section 4.5.3).
+//! Calls that may have ended their connection (RFC 8166 section 4.5.3).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
@@ -94,7 +94,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
             && (self.order.len() > MAX_SUSPECTS || since.saturating_add(LIFETIME) <= now)
             && let Some((since, owner, xid)) = self.order.pop_front()
         {
-            // Keeps the entry if the call was suspected again later.
+            // Keeps the call in `suspects` if it was suspected again later.
             let call = (owner, xid);
             if self.suspects.get(&call).is_some_and(|suspect| suspect.since == since) {
                 self.suspects.remove(&call);
@@ -160,7 +160,8 @@ mod tests {
         assert_eq!(calls.expiry(&'a', &taken), None);
     }
 
-    /// One connection rejects call 7, while another connection ends with calls 7 and 9 as suspects.
+    /// One connection has taken call 7 in order to reject its retransmission. Another connection ends with
+    /// calls 7 and 9 as suspects. The first connection then restores call 7, which it did not reject.
     #[test]
     fn a_certain_call_stays_certain_if_other_connections_end() {
         let mut calls = FatalCalls::new();

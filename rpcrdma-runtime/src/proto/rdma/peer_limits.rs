@@ -15,9 +15,9 @@ pub struct PeerLimits {
 }
 
 impl PeerLimits {
-    /// Returns the maximum size of messages to the peer, in bytes: the announced size, but at most the
-    /// negotiated threshold `agreed`. If `agreed` does not exceed [`DEFAULT_INLINE`], the announced size is
-    /// limited by `own`, the local maximum, instead.
+    /// Returns the maximum size of messages to the peer, in bytes: the minimum of the announced size and a
+    /// limit. The limit is the negotiated threshold `agreed` if it exceeds [`DEFAULT_INLINE`]. Otherwise, the
+    /// limit is the local maximum `own`.
     pub(super) fn threshold(self, agreed: u32, own: u32) -> u32 {
         self.inline.min(if agreed > DEFAULT_INLINE { agreed } else { own })
     }

@@ -15,7 +15,7 @@ use crate::xdr::{Item, Placed, Received, pad_len};
 pub(super) struct Fetch {
     inline: Option<Bytes>,
     chunks: Vec<Chunk>,
-    /// The number of chunks with outstanding data.
+    /// The number of non-empty chunks whose data has not arrived completely.
     missing: usize,
 }
 
@@ -126,7 +126,8 @@ fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
         let len = chunk.len();
         let pad = usize::try_from(len).map_or(0, |len| pad_len(len) as u64);
         let padded = len.saturating_add(pad);
-        // Positions count the padding, which the chunk itself may omit (RFC 8166 section 3.4.5.2).
+        // Later positions include this chunk's padding, even if the chunk itself omits it (RFC 8166 section
+        // 3.4.5.2).
         last_end = position.saturating_add(padded);
         chunk_bytes = chunk_bytes.saturating_add(padded);
     }
@@ -200,7 +201,7 @@ mod tests {
         assert!(Fetch::new(&[read(64, 4)], inline(60)).is_err());
         assert!(
             Fetch::new(&[read(60, 5), read(68, 4)], inline(60)).is_ok(),
-            "after the first chunk and its padding"
+            "a chunk may start after the first chunk and its padding"
         );
         assert!(Fetch::new(&[read(60, 5), read(72, 4)], inline(60)).is_err());
         assert!(Fetch::new(&[read(0xffff_fffc, 4)], inline(60)).is_err());

@@ -52,9 +52,9 @@ impl fmt::Display for Place {
     }
 }
 
-/// Places a reply: eligible items in the Write chunks, in order, and the stream inline if it fits, or else in
-/// the Reply chunk. `writes` is an empty list whose memory is reused. `wrap` replaces the stream and each
-/// item before they are placed.
+/// Places eligible items in the Write chunks, in order. Places the stream, with the remaining items, inline
+/// if it fits, and otherwise in the Reply chunk. `writes` is an empty list whose memory is reused. `wrap`
+/// replaces the stream and each item before they are placed.
 ///
 /// # Errors
 /// Returns [`NoRoom`] if the reply does not fit. The responder then rejects the call with ERR_CHUNK.
@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn r123_a_reply_that_does_not_fit_inline_uses_the_reply_chunk() {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
-        // The header has 28 bytes and the Reply chunk has 36, which leaves 960 of 1,024 bytes.
+        // The header takes 28 bytes without chunks, and the Reply chunk adds 36, which leaves 960 of 1,024
+        // bytes.
         let short = place(message(960, &[]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
         assert!(
             matches!(&short.body, Body::Msg(lists) if lists.reply.as_ref().is_some_and(WriteChunk::is_empty))
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn r045_a_header_above_the_threshold_is_rejected() {
-        // The header has 28 bytes. The Reply chunk adds 4 bytes and 16 bytes per segment.
+        // The header takes 28 bytes without chunks. The Reply chunk adds 4 bytes, and 16 bytes per segment.
         for (segments, fits) in [(62, true), (63, false)] {
             let offered = ChunkLists { reply: Some(chunk(&vec![100; segments])), ..ChunkLists::default() };
             let plan = place(message(2000, &[]), offered, 1024, Vec::new(), |bytes| bytes);

@@ -61,7 +61,7 @@ const NO_CALL: &str = "no call with this XID waits for a reply";
 pub struct Requester {
     config: Config,
     negotiated: Negotiated,
-    /// The maximum size of an inline call.
+    /// The maximum size in bytes of the Send of a call that is not a Long call.
     inline: u32,
     /// Whether the responder supports RDMA Reads.
     reads: bool,
@@ -174,7 +174,7 @@ impl Requester {
         self.queue.len()
     }
 
-    /// Returns the number of calls that were queued on submission.
+    /// Returns the total number of calls that had to wait for a credit.
     #[must_use]
     pub fn credit_waits(&self) -> u64 {
         self.credit_waits
@@ -229,8 +229,8 @@ impl Requester {
     }
 
     /// Abandons the call: no event follows. Its memory stays with the provider until the memory is fenced
-    /// (RFC 8166 section 4.4.1). Its credit stays in use until the call completes. An unsent call is never
-    /// sent.
+    /// (RFC 8166 section 4.4.1). Its credit stays in use until the call completes. If the call has not been
+    /// sent yet, it will not be sent.
     pub fn cancel(&mut self, call: CallId) {
         self.queue.retain(|(queued, _)| *queued != call);
         self.events
@@ -477,7 +477,8 @@ impl Requester {
                 let Some(call) = call else { return self.discard(NO_CALL, invalidated) };
                 let outcome = call.outcome(header.body, payload);
                 // The grant of an invalid reply is ignored: only one call may be outstanding until the first
-                // valid reply (RFC 8166 section 3.3.3). The content of a Reply chunk is checked later.
+                // valid reply (RFC 8166 section 3.3.3). The content of a Reply chunk is checked once its
+                // memory is fenced.
                 if !matches!(outcome, Outcome::Failed(TransportError::BadReply(_))) {
                     self.credits.grant(header.credits);
                 }

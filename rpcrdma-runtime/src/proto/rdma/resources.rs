@@ -49,7 +49,7 @@ impl From<OfferError> for TransportError {
 /// The size of an RPC reply header without the verifier's body, in bytes: the XID, REPLY, MSG_ACCEPTED, the
 /// verifier's flavor and length, and SUCCESS (RFC 5531 section 9).
 const REPLY_WORDS: u64 = 24;
-/// Any verifier is possible, so the maximum size is reserved.
+/// The space for the verifier's body in bytes. The server may send any verifier, so this is the maximum size.
 const VERIFIER: u64 = MAX_AUTH_BYTES as u64;
 /// The maximum size of the RPC header of a successful reply, in bytes.
 const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn r126_the_segments_of_a_write_chunk_take_space_in_the_reply() {
-        // The headers have 28 + 24 + 400 bytes. A Write chunk adds 24 bytes with one segment, and 1,032 bytes
-        // with 64 segments.
+        // The transport header, the RPC header and the verifier take 28 + 24 + 400 bytes. A Write chunk adds
+        // 24 bytes with one segment, and 1,032 bytes with 64 segments.
         let reply = bounds(66_000, 400, 65_536);
         let offered = |max_segment| ReplyResources::in_segments(&reply, 1024, max_segment).expect("bounded");
         assert_eq!(offered(65_536).reply_chunk, None);

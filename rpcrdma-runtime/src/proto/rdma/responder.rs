@@ -35,7 +35,7 @@ pub struct CallKey(u32);
 pub struct IncomingCall {
     /// Identifies the call, for example in [`Responder::reply`] and [`Responder::drop_call`].
     pub key: CallKey,
-    /// The XID of the header, and of the RPC message.
+    /// The XID, which is the same in the transport header and in the RPC message.
     pub xid: u32,
     /// The RPC message, with the items of its Read chunks.
     pub message: Received,
@@ -66,11 +66,11 @@ pub struct Responder {
     /// [`Config::credits`].
     granted: u32,
     negotiated: Negotiated,
-    /// The maximum size of an inline reply.
+    /// The maximum size of the Send of a reply, in bytes.
     reply_inline: u32,
-    /// The provider's maximum number of outstanding RDMA Reads. `reads_limit` is the minimum of this number
-    /// and the requester's limit.
+    /// The provider's maximum number of outstanding RDMA Reads.
     ord: usize,
+    /// The minimum of `ord` and the requester's limit.
     reads_limit: usize,
     last_token: u64,
     calls: Table<CallState>,
@@ -281,8 +281,8 @@ impl Responder {
         self.waiting_bytes
     }
 
-    /// Returns how many calls are unanswered, plus how many replies and errors wait until an earlier Send
-    /// completes.
+    /// Returns the number of unanswered calls, plus the number of replies and errors that wait until an
+    /// earlier Send completes.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.calls.len().saturating_add(self.queued_answers.len())
@@ -423,8 +423,9 @@ impl Responder {
     }
 
     /// Returns the XIDs of calls with outstanding RDMA Reads, and of calls whose reply with RDMA Writes may
-    /// not have arrived. A requester waits for at most as many replies as it has credits, including the
-    /// replies to the calls in progress.
+    /// not have arrived. A requester waits for at most as many replies as it has credits. The number of sent
+    /// replies that may not have arrived is therefore at most the maximum grant minus
+    /// [`Responder::in_progress`].
     fn find_suspects(&self) -> Vec<u32> {
         let mut reading: Vec<u32> = self.reading.iter().map(|(_, key, _)| *key).collect();
         // The Reads of one call are adjacent, since they start in sequence.

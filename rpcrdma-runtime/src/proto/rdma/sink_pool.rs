@@ -58,7 +58,7 @@ mod tests {
         drop((held, second));
         let both = [sinks.take(600), sinks.take(1000)];
         assert_eq!(both.each_ref().map(|sink| (sink.len(), sink.capacity())), [(0, 600), (0, 1000)]);
-        assert_eq!(sinks.bytes, 2000, "no buffer was allocated");
+        assert_eq!(sinks.bytes, 2000, "both buffers were reused");
     }
 
     #[test]
@@ -69,6 +69,6 @@ mod tests {
         drop(all);
         let short: Vec<_> = (0..100).map(|_| sinks.take(16)).collect();
         assert!(short.len() == 100 && sinks.buffers.len() <= MAX_BUFFERS && sinks.bytes <= MAX_BYTES);
-        assert!(sinks.take(MAX_BYTES + 1).capacity() > MAX_BYTES, "the buffer is not stored");
+        assert!(sinks.take(MAX_BYTES + 1).capacity() > MAX_BYTES, "a buffer above the limit is allocated");
     }
 }

@@ -67,7 +67,7 @@ pub trait GssContext: Send + Sync {
     /// Fails if the message is invalid or not encrypted, or if the mechanism reports an error.
     fn unwrap(&self, wrapped: &[u8]) -> Result<Vec<u8>, GssError>;
 
-    /// Returns the maximum overhead of messages in both directions. A client adds it to the bounds of
+    /// Returns the maximum overhead of a message in either direction. A client adds it to the bounds of
     /// replies.
     fn overhead(&self) -> GssOverhead;
 
@@ -105,8 +105,8 @@ pub trait GssMechanism: Send + Sync {
     }
 }
 
-/// The exchange that creates a context. The mechanism's sequence and replay detection must be disabled (RFC
-/// 2203 section 5.2.2).
+/// The exchange that creates a context. The mechanism's detection of replays and of out-of-sequence messages
+/// must be disabled (RFC 2203 section 5.2.2).
 pub trait GssExchange: Send {
     /// Processes the peer's token. The client's first step has an empty token. On a server, a step should not
     /// block for long: the step runs on the task of its connection and delays the connection's other calls.

@@ -27,7 +27,7 @@ counts! {
 }
 
 impl RpcCounts {
-    /// Counts one reply by its status.
+    /// Returns counters in which only the counter of this status is 1. `None` stands for no reply.
     #[must_use]
     pub fn of(status: Option<ReplyHeader>) -> Self {
         let mut counts = RpcCounts::default();

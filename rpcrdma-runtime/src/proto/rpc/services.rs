@@ -220,7 +220,7 @@ mod tests {
                 services.add(OfVersion { version, max_args });
                 assert_eq!(!log.lock().unwrap().is_empty(), logged, "version {version}");
             }
-            assert_eq!(services.max_args(), 30, "the maximum of all services");
+            assert_eq!(services.max_args(), 30, "the largest max_args of all services");
             for (version, max_args) in [(1, 10), (2, 20)] {
                 let credential = Credential::None;
                 let call = CallHeader { xid: 1, program: 7, version, procedure: 0, credential };

@@ -22,7 +22,7 @@ use crate::provider::{Connection, ConnectionInfo};
 
 /// Size to which the output queue is filled, in octets.
 const OUTPUT: usize = 256 << 10;
-/// Octets to write to TCP before input is processed.
+/// Number of octets after which writing to TCP stops, so that input is processed.
 const TURN: usize = 1 << 20;
 /// Maximum number of buffers per vectored write.
 const PIECES: usize = 64;
@@ -37,8 +37,8 @@ const LAST_READS: usize = 4096;
 const ROUNDS: usize = 32;
 
 thread_local! {
-    /// The read buffer of all connections of the thread. It contains no input between reads, so idle
-    /// connections need no buffer.
+    /// The read buffer for all connections that this thread polls. It contains no input between reads, so
+    /// idle connections need no buffer.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -204,8 +204,8 @@ impl IwarpConnection {
         true
     }
 
-    /// Passes input to the stream, which discards the input if the stream has ended. The socket is still
-    /// emptied, so that the system does not reset the connection and lose output.
+    /// Passes input to the stream, which discards the input if the stream has ended. Even then, the socket
+    /// is emptied, so that the system does not reset the connection and lose output.
     fn handle_input(&mut self, octets: &[u8]) {
         self.count(octets.len());
         self.tap.received(octets);

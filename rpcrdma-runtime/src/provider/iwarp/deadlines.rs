@@ -32,13 +32,13 @@ pub(super) struct Deadlines {
 pub(super) struct Progress {
     /// Octets written to TCP so far, or `None` if no output is queued.
     pub(super) sending: Option<u64>,
-    /// The progress of each kind of input, or `None` if no input of this kind is expected.
+    /// The counters of `Stream::peer_progress`: each is `None` if the peer need not send this kind of data.
     pub(super) input: [Option<u64>; COUNTERS],
     /// The stream has ended, and the socket is still open for writing.
     pub(super) flushing: bool,
     /// The socket is closed for writing, and the peer has not closed its direction.
     pub(super) closing: bool,
-    /// All output was sent, and the peer has not sent anything.
+    /// Output was sent, none is left, and the peer has not sent anything since the MPA handshake.
     pub(super) silent: bool,
 }
 
@@ -187,7 +187,7 @@ mod tests {
     async fn a_trickling_peer_times_out() {
         let sending = |second| Progress { sending: Some(second), ..NOTHING };
         let mut any_rate = Deadlines::new(&IwarpOptions { min_rate: 0, ..IwarpOptions::default() }, false);
-        assert_eq!(trickle(&mut any_rate, sending).await, None, "an open stream may trickle");
+        assert_eq!(trickle(&mut any_rate, sending).await, None, "with `min_rate` 0, output may trickle");
         let flushing = |second| Progress { flushing: true, ..sending(second) };
         let ended = trickle(&mut any_rate, flushing).await;
         assert!(matches!(ended, Some((29..=30, Expired::Sending))), "{ended:?}");

@@ -26,7 +26,7 @@ pub enum CaptureError {}
 pub(super) struct Tap;
 
 impl Tap {
-    /// Warns once per process if the environment names a capture file.
+    /// Warns once per process if the environment variable [`VARIABLE`] names a capture file.
     pub(super) fn prepare(_: &Capture) -> Result<(), CaptureError> {
         static WARNED: Once = Once::new();
         if env::var_os(VARIABLE).is_some_and(|name| !name.is_empty()) {

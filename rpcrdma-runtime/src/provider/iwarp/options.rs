@@ -58,7 +58,7 @@ pub struct IwarpOptions {
     /// Without output, only probes detect a peer that has lost power or its network connection.
     pub keepalive: Option<Keepalive>,
     /// The capture file for the traffic, with the feature `capture` (default: the file that the environment
-    /// names, if any).
+    /// variable `RPCRDMA_PCAP` names, if any).
     pub capture: Capture,
     #[doc(hidden)]
     pub non_exhaustive: (),

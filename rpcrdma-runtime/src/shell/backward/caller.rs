@@ -21,10 +21,10 @@ use crate::xdr::{Layout, Reducer};
 /// Calls a client from its server, in the backward direction (RFC 8167) of the client's connection.
 ///
 /// A handler gets a `BackwardClient` from [`CallContext::backward`] and may keep it. Clones use the same
-/// connection. Calls fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. A
-/// forward call must announce that the client accepts backward calls, as CREATE_SESSION does in NFS version
-/// 4.1. Calls fail once the connection is lost or the server stops. Only the client can reconnect. The client
-/// must then repeat the announcement, so that the handler calls `ready` for the new connection.
+/// connection. Calls fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. Before
+/// that, a forward call must announce that the client accepts backward calls, as CREATE_SESSION does in NFS
+/// version 4.1. Calls fail once the connection is lost or the server stops. Only the client can reconnect.
+/// The client must then repeat the announcement, so that the handler calls `ready` for the new connection.
 ///
 /// A `BackwardClient` calls programs that are [`BackwardOnly`]. [`BackwardClient::bidirectional`] returns a
 /// client for other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails

@@ -153,7 +153,7 @@ fn try_submit(shared: &Shared<Wired>) -> Result<CallId, CallError> {
     shared.submit(call)
 }
 
-/// Returns a client on its first connection, without calls, and its driver.
+/// Returns a connected client without calls, and its driver.
 fn client(wire: &SharedWire, blocked: bool) -> (Arc<Shared<Wired>>, Driver<Wired>) {
     let connected = (Wired { wire: wire.clone(), blocked }, TestRequester::default());
     let policy = Policy { idle: None, ..Policy::default() };
@@ -264,7 +264,7 @@ fn a_call_on_an_idle_connection_does_not_wake_the_driver() {
         let (shared, mut driver) = client(&SharedWire::default(), false);
         assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         submit(&shared);
-        assert!(shared.lock().driver.is_some(), "the driver's timer is already armed");
+        assert!(shared.lock().driver.is_some(), "not woken: the driver's timer is already armed");
     });
 }
 

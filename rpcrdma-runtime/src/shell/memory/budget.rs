@@ -85,7 +85,7 @@ impl MemoryBudget {
         self.0.max.load(Ordering::SeqCst)
     }
 
-    /// Returns the bytes in use.
+    /// Returns the number of bytes in use, without those of waiting calls.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.0.used.load(Ordering::SeqCst)

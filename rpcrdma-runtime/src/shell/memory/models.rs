@@ -67,7 +67,8 @@ fn the_counters_return_to_zero_after_concurrent_calls() {
     });
 }
 
-/// The calls hold memory, and no memory is left for either of them.
+/// Both calls hold memory, and no memory is left. One call at a time may exceed the owner's share, so the
+/// calls do not block each other.
 #[test]
 fn calls_that_hold_memory_do_not_wait_for_each_other() {
     check(|| {

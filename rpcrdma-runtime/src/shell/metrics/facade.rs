@@ -19,7 +19,7 @@ static ENABLED: AtomicBool = AtomicBool::new(false);
 ///   [`Failures`](crate::Failures);
 /// - `rpcrdma_client_bytes_total`: bytes of successful calls and their replies, with the `kind`
 ///   `call_inline`, `reply_inline`, `rdma_read` or `rdma_write`;
-/// - `rpcrdma_client_credits`: the credits that servers grant;
+/// - `rpcrdma_client_credits`: a gauge of the credits currently granted to all clients;
 /// - `rpcrdma_client_waits_total`, with the `kind` `credit`: calls that waited for a credit;
 /// - `rpcrdma_client_sessions_total`: events of sessions, with the `kind` `connections`, `failed_attempts`,
 ///   `retransmissions` or `timeouts`.

@@ -1,4 +1,4 @@
-//! Measures nothing, for builds without the feature `metrics`.
+//! Replaces the facade in builds without the feature `metrics`, and records nothing.
 
 use std::time::Duration;
 

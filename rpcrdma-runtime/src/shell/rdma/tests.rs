@@ -131,7 +131,8 @@ impl UnreadConnection {
         })
     }
 
-    /// Delivers a call that offers `read` bytes to read and `write` bytes for its reply.
+    /// Delivers a call with a Read chunk of `read` bytes and a Write chunk of `write` bytes. A size of 0
+    /// omits the chunk.
     fn call(&self, xid: u32, procedure: u32, read: u32, write: u32) {
         let segment = |length| Segment { handle: 7, length, offset: 0 };
         let mut lists = ChunkLists::default();
@@ -233,7 +234,7 @@ async fn unread_replies_of_one_owner_leave_memory_for_others() {
     (0..8).for_each(|xid| other.call(xid, if xid == 0 { 1 } else { 0 }, 0, if xid == 0 { LONG } else { 0 }));
     settle().await;
     assert_eq!(other.output().1, 8);
-    // The next replies are produced once the first replies are sent.
+    // Once the first replies are dropped, their memory is used for the next replies.
     unread.iter().for_each(UnreadConnection::forget_output);
     settle().await;
     let next: u64 = unread.iter().map(|connection| connection.output().0).sum();
@@ -472,7 +473,8 @@ async fn a_connection_with_an_unsent_reply_is_active() {
     let serving = serving(&MemoryBudget::default(), files());
     let connection = UnreadConnection::from(1);
     connection.serve(&serving, Some(slot.clone()));
-    // The memory of a long reply counts toward its call, not toward the connection.
+    // The RDMA Writes of a long reply count toward the `CallMemory` of its call, not toward
+    // `Responder::unsent_bytes`.
     for (xid, procedure, write) in [(1, 0, 0), (2, 1, LONG)] {
         connection.call(xid, procedure, 0, write);
         settle().await;

@@ -31,7 +31,8 @@ counts! {
         pub replayed: "replayed",
         /// Retransmitted calls that arrived while the original call ran, and waited for it to end.
         pub joined: "joined",
-        /// New calls that the cache could not track, because running calls filled it or their owner's share.
+        /// New calls that were not tracked because running calls filled the cache or the owner's share of
+        /// the cache.
         pub untracked: "untracked",
     }
 }

@@ -28,7 +28,7 @@ use crate::proto::rdma::TrafficCounts;
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::{CallNumbers, MessageKind};
 
-/// The slot, the memory and the length of a call.
+/// The slot and the memory of a call, and its length in octets.
 pub(super) type Key = (Slot, Counted, u64);
 
 pub(super) struct TcpInbound {

@@ -13,9 +13,9 @@ pub struct TcpOptions {
     /// The maximum length of a received record, in octets. The default is 8 MiB for the data of one call, as
     /// over RDMA, plus 64 KiB for headers. A server raises the default to accept the longest calls of its
     /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), up to half of its memory
-    /// budget. A client raises the default to the reply bounds of its calls, and to the longest calls (at
-    /// most 24 MiB) of its backward programs. A server does not raise the default for replies to its backward
-    /// calls.
+    /// budget. A client raises the default to accept the longest bounded replies to its calls, and the
+    /// longest calls (at most 24 MiB) of its backward programs. A server does not raise the default for
+    /// replies to its backward calls.
     pub max_record: usize,
     /// Maximum number of concurrent calls on one connection (default 64). A client queues further calls. A
     /// server stops reading from a connection with this many unanswered calls. Exception: while a server has
@@ -48,7 +48,8 @@ pub struct TcpOptions {
 }
 
 impl TcpOptions {
-    /// Returns [`max_record`](Self::max_record). The default value is raised to admit `data` octets of data.
+    /// Returns [`max_record`](Self::max_record). If it has the default value, raises the result to admit
+    /// `data` octets of data.
     pub(in super::super) fn raised_max_record(&self, data: u64) -> usize {
         let [limit, default] = [self.max_record, TcpOptions::default().max_record].map(|len| len as u64);
         usize::try_from(raised_limit(limit, default, data)).unwrap_or(usize::MAX)

@@ -32,7 +32,7 @@ pub(super) struct TcpOutbound {
     peer: SocketAddr,
     local: Option<SocketAddr>,
     options: TcpOptions,
-    /// The maximum length of the arguments of a backward call.
+    /// The maximum length of the arguments of a backward call, in octets.
     max_args: u64,
 }
 
@@ -132,7 +132,7 @@ impl TcpOutbound {
 
 impl Outbound for TcpOutbound {
     type Requester = TcpRequester;
-    /// The slot and the length of a call.
+    /// The slot of a call, and its length in octets.
     type Key = (Slot, u64);
     type Peer = SocketAddr;
 

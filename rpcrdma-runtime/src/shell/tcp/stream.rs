@@ -63,7 +63,7 @@ struct Buffer {
 }
 
 /// Splits a connection into its two directions. The peer must send records and accept output at `min_rate`
-/// octets per second or more. With 0, any rate is allowed.
+/// octets per second or more. A `min_rate` of 0 allows any rate.
 pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> (Incoming, Outgoing) {
     let (reader, writer) = socket.into_split();
     let incoming = Incoming {
@@ -311,8 +311,8 @@ mod tests {
         (local.unwrap(), peer)
     }
 
-    /// Sends parts of a record at intervals of 11 s. Returns the number of accepted parts, and the error,
-    /// if any.
+    /// Sends up to 8 parts of a record, each with `part` octets, at intervals of 11 s. Returns the number of
+    /// accepted parts, and the error, if any.
     async fn send_slowly(part: usize) -> (usize, Option<String>) {
         let (local, mut peer) = connected().await;
         let (mut incoming, _outgoing) = halves(local, &TcpOptions::default(), 64 << 10);

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     /// Returns a stream position, the FPDU at this position with its markers, and the same FPDU without
-    /// markers. `ulpdu` is the size of the ULPDU in octets.
+    /// markers. `at` is [`Markers::at`] at the position, and `ulpdu` is the size of the ULPDU in octets.
     fn marked(at: usize, ulpdu: usize) -> (Markers, Vec<u8>, Vec<u8>) {
         let start = Markers { at, since: 0 };
         let mut markers = start;

@@ -2,8 +2,8 @@
 //!
 //! A frame is read in two steps, so that no unchecked length from the peer determines an allocation. First,
 //! [`FrameHeader::parse`] parses [`HEADER_LEN`] octets and rejects a length above [`MAX_PRIVATE_DATA`].
-//! Then the caller reads private data of that length. In an enhanced frame, the data starts with
-//! [`ReadDepths`].
+//! Then the caller reads the private data, whose length is in the header. In an enhanced frame, the private
+//! data starts with [`ReadDepths`].
 
 /// Size of a frame's fixed part in octets, before its private data.
 pub const HEADER_LEN: usize = 20;
@@ -11,8 +11,8 @@ pub const HEADER_LEN: usize = 20;
 pub const KEY_LEN: usize = 16;
 /// Maximum size of a frame's private data in octets (RFC 5044 section 7.1.1), including IRD and ORD.
 pub const MAX_PRIVATE_DATA: u16 = 512;
-/// Maximum size of sent private data in octets, including IRD and ORD. The limit is below 256, because Linux
-/// stores the size in one octet.
+/// Maximum size of the private data that this crate sends, in octets, including IRD and ORD. The limit is
+/// below 256, because Linux stores the size in one octet.
 pub const MAX_SENT_PRIVATE_DATA: usize = 200;
 /// The highest supported revision (RFC 6581).
 pub const REVISION: u8 = 2;
@@ -85,7 +85,7 @@ pub struct FrameHeader {
     pub reject: bool,
     /// S: the private data starts with IRD and ORD (RFC 6581 section 6). Always false below revision 2.
     pub enhanced: bool,
-    /// The four low bits of the flags, which are ignored and preserved.
+    /// The four reserved low bits of the flags. They have no effect, and encoding preserves them.
     pub reserved: u8,
     /// Revision: 0, 1 or 2.
     pub revision: u8,
@@ -170,7 +170,7 @@ impl ReadDepths {
     /// Splits the private data of an enhanced frame into [`ReadDepths`] and the upper layer's data.
     ///
     /// # Errors
-    /// [`MpaError::NoDepths`] if the data is too short.
+    /// [`MpaError::NoDepths`] if the data is shorter than [`ReadDepths::LEN`].
     pub fn split(private_data: &[u8]) -> Result<(Self, &[u8]), MpaError> {
         let ([i0, i1, o0, o1], rest) = private_data.split_first_chunk().ok_or(MpaError::NoDepths)?;
         let (ird, ord) = (u16::from_be_bytes([*i0, *i1]), u16::from_be_bytes([*o0, *o1]));

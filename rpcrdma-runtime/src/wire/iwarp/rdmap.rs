@@ -4,11 +4,11 @@ use super::take;
 
 /// Size in octets of a Read Request's header, which is the whole payload of its DDP segment.
 pub const READ_REQUEST_LEN: usize = 28;
-/// The queue of Sends.
+/// Number of the untagged DDP queue for Sends.
 pub const QUEUE_SEND: u32 = 0;
-/// The queue of Read Requests.
+/// Number of the untagged DDP queue for Read Requests.
 pub const QUEUE_READ_REQUEST: u32 = 1;
-/// The queue of Terminates.
+/// Number of the untagged DDP queue for Terminates.
 pub const QUEUE_TERMINATE: u32 = 2;
 
 const VERSION: u8 = 0x40;
@@ -28,7 +28,8 @@ pub enum Opcode {
     Send {
         /// Whether the Send invalidates an STag of the receiver.
         invalidate: bool,
-        /// Whether the Send requests an event at the receiver. This implementation reports every Send.
+        /// Whether the Send requests a solicited event at the receiver. This implementation reports every
+        /// Send.
         solicited: bool,
     },
     /// Terminate.

@@ -136,9 +136,9 @@ impl fmt::Display for Code {
 pub struct Terminate {
     /// The error.
     pub code: Code,
-    /// The length and the DDP header of the segment that caused the error, if any.
+    /// The length and the encoded DDP header of the segment that caused the error, if any.
     pub segment: Option<(u16, Vec<u8>)>,
-    /// The Read Request that caused the error, if any. Ignored if `segment` is `None`.
+    /// The encoded Read Request that caused the error, if any. Ignored if `segment` is `None`.
     pub read_request: Option<Vec<u8>>,
 }
 

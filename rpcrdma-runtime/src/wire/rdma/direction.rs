@@ -20,8 +20,8 @@ const READ_SEGMENT: usize = 20;
 /// Determines the direction of a message on a connection where both peers send calls. An RDMA_MSG has the
 /// direction of the RPC message after its transport header. An RDMA_ERROR is always a reply, and an
 /// RDMA_NOMSG with a Position-Zero Read chunk is a call. Returns `None` for an unsupported version, an
-/// invalid header, an obsolete type, an RDMA_NOMSG without a Position-Zero Read chunk, and an RDMA_MSG
-/// without the start of an RPC message.
+/// invalid header, an obsolete type, or an RDMA_NOMSG without a Position-Zero Read chunk. Also returns `None`
+/// for an RDMA_MSG in which the XID of the RPC message is missing, or its type is missing or invalid.
 #[must_use]
 pub fn direction(message: &[u8]) -> Option<Direction> {
     let mut reader = Reader::from_slice(message);
@@ -44,8 +44,9 @@ pub fn direction(message: &[u8]) -> Option<Direction> {
     }
 }
 
-/// Skips the chunk lists. Returns true if the Read list has a segment at position zero, and `None` if a list
-/// is invalid. Each iteration consumes bytes of the message, so the loops end.
+/// Skips the Read list, the Write list and the Reply chunk. Returns true if the Read list has a segment at
+/// position zero, and `None` if one of the three is invalid. Each iteration consumes bytes of the message, so
+/// the loops end.
 fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     let mut position_zero = false;
     while follows(reader)? {
@@ -71,7 +72,7 @@ fn follows(reader: &mut Reader<'_>) -> Option<bool> {
 }
 
 /// Skips a Write chunk or the Reply chunk. If the chunk claims more segments than the message contains, the
-/// loop stops at the end of the message.
+/// loop stops at the end of the message and the function returns `None`.
 fn skip_chunk(reader: &mut Reader<'_>) -> Option<()> {
     for _ in 0..reader.u32().ok()? {
         let _segment: &[u8; SEGMENT] = reader.array().ok()?;
@@ -122,7 +123,7 @@ mod tests {
         let of = |body| direction(&message(body, &[]));
         assert_eq!(of(Body::NoMsg(lists(0, 1, 0, 0))), Some(Direction::Call));
         assert_eq!(of(Body::NoMsg(lists(4, 2, 0, 0))), None);
-        assert_eq!(of(Body::NoMsg(lists(0, 0, 1, 2))), None, "a long reply, or a call without its message");
+        assert_eq!(of(Body::NoMsg(lists(0, 0, 1, 2))), None, "no Position-Zero Read chunk");
         assert_eq!(of(Body::Error(ErrorBody::Chunk)), Some(Direction::Reply));
         assert_eq!(of(Body::Error(ErrorBody::Version { low: 1, high: 1 })), Some(Direction::Reply));
     }

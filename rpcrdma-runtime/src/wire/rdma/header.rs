@@ -112,8 +112,8 @@ pub enum ReplyRefusal {
     },
 }
 
-/// The maximum size, in bytes, of a Payload stream that is copied after its header. A short copy is cheaper
-/// than sending two pieces.
+/// The maximum size, in bytes, of a Payload stream that is copied into the buffer of the transport header. A
+/// short copy is cheaper than sending two pieces.
 const COPIED: usize = 1024;
 
 impl Header {
@@ -171,7 +171,8 @@ pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
 
 fn write(message: &xdr::RdmaMsg, payload: &[u8]) -> Bytes {
     let mut writer = Writer::reused();
-    // Encoding cannot fail: only the segment count has a limit (32 bits), and no list in memory is that long.
+    // Encoding cannot fail: only the number of segments in a Write chunk or a Reply chunk is limited (to 32
+    // bits), and no chunk in memory has that many.
     if message.encode(&mut writer).is_err() {
         writer.clear();
     }
@@ -269,8 +270,8 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
     Ok((header, payload))
 }
 
-/// Returns true if a Payload stream starts with an RPC call. Only the RPC message shows the direction (RFC
-/// 8167 section 4.1).
+/// Returns true if a Payload stream starts with an RPC call whose XID is `xid`. Only the RPC message shows
+/// the direction (RFC 8167 section 4.1).
 fn is_call(payload: &[u8], xid: u32) -> bool {
     payload.strip_prefix(&xid.to_be_bytes()).is_some_and(|rest| rest.starts_with(&[0; 4]))
 }

@@ -39,8 +39,8 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Returns true if items may be reduced in messages with this credential and in the replies to them. The
-    /// integrity and privacy services of RPCSEC_GSS forbid reduction, since they protect arguments and
+    /// Returns true if items may be reduced in calls with this credential and in their replies. The integrity
+    /// and privacy services of RPCSEC_GSS forbid reduction, since these services protect arguments and
     /// results as a whole (RFC 8166 section 8.2.2.3). Returns false for an RPCSEC_GSS credential without a
     /// valid service.
     #[must_use]
@@ -54,7 +54,7 @@ impl Credential {
         }
     }
 
-    /// Returns true if a message with this credential may be sent more than once. A server accepts each
+    /// Returns true if a call with this credential may be retransmitted unchanged. A server accepts each
     /// sequence number of RPCSEC_GSS only once (RFC 2203 section 5.3.3.1).
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
@@ -110,7 +110,7 @@ pub enum AuthStat {
     BadVerifier,
     /// AUTH_REJECTEDVERF: the verifier has expired or was replayed.
     RejectedVerifier,
-    /// AUTH_TOOWEAK: rejected for security reasons.
+    /// AUTH_TOOWEAK: the server requires stronger authentication.
     TooWeak,
     /// RPCSEC_GSS_CREDPROBLEM: the context is unknown, or the verifier is wrong. The client must create a new
     /// context.
@@ -151,8 +151,8 @@ impl From<i32> for AuthStat {
     }
 }
 
-/// Fails if the machine name or the list of groups exceeds its bound. Encoding the result checks the size of
-/// the body.
+/// Encodes the body of a credential. Fails if the AUTH_SYS machine name or group list exceeds its bound.
+/// Encoding the result checks the size of the body.
 pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> {
     let (flavor, body) = match credential {
         Credential::None => (AUTH_NONE, Bytes::new()),
@@ -171,8 +171,8 @@ pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> 
     Ok(xdr::OpaqueAuth { flavor: flavor.cast_signed(), body: body.into() })
 }
 
-/// Fails if the body of an AUTH_SYS credential cannot be decoded. Ignores the body of an AUTH_NONE
-/// credential.
+/// Decodes a credential. Fails if the body of an AUTH_SYS credential cannot be decoded. Ignores the body of
+/// an AUTH_NONE credential.
 pub(super) fn decode(auth: &xdr::OpaqueAuth) -> Result<Credential, AuthStat> {
     match auth.flavor.cast_unsigned() {
         AUTH_NONE => Ok(Credential::None),

@@ -16,9 +16,9 @@ pub const MAX_HANDLE: usize = MAX_AUTH_BYTES as usize - 20;
 pub enum GssControl {
     /// A call to the program.
     Data,
-    /// The first token of a new context.
+    /// A request with the first token of a new context.
     Init,
-    /// A subsequent token of a new context.
+    /// A request with a subsequent token of a new context.
     ContinueInit,
     /// A request to destroy the context.
     Destroy,

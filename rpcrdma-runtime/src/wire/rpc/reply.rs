@@ -96,7 +96,7 @@ impl ReplyHeader {
     /// Writes the header with a verifier. A denied reply has no verifier.
     ///
     /// # Errors
-    /// Fails if the body of a written verifier exceeds 400 bytes, or with the sink's error.
+    /// Fails if the reply has a verifier with a body of more than 400 bytes, or with the sink's error.
     pub fn encode_verified<S: Sink + ?Sized>(
         &self,
         xid: u32,

@@ -20,7 +20,7 @@ pub(super) struct EventQueue {
 
 pub(super) struct Event {
     pub(super) id: usize,
-    /// The id of the client, for a connection request.
+    /// For a connection request, the id of the client.
     pub(super) from: Option<usize>,
     pub(super) kind: c_int,
     pub(super) status: c_int,

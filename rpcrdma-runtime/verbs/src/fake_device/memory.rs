@@ -95,15 +95,16 @@ pub(super) struct Binding {
 }
 
 impl Device {
-    /// Finds memory by a local scatter/gather element.
+    /// Finds the registered memory to which a local scatter/gather element refers. Returns `None` if the
+    /// element is invalid, or if `writes` is true and the memory is not writable.
     pub(super) fn local(&self, domain: usize, sge: &ib::ibv_sge, writes: bool) -> Option<*mut u8> {
         let region = self.regions.values().find(|region| region.local_key == sge.lkey)?;
         let allowed = region.domain == domain && (!writes || region.access & LOCAL_WRITE != 0);
         region.part(sge.addr, usize::try_from(sge.length).ok()?).filter(|_| allowed)
     }
 
-    /// Finds memory by a key that the peer of this queue pair sent. Returns `None` unless the key permits
-    /// `access` to the whole range.
+    /// Finds the registered memory for a key and an address that the peer of the queue pair `pair` sent.
+    /// Returns `None` unless the key permits `access` to the whole range.
     pub(super) fn remote(
         &self,
         (pair, domain): (usize, usize),

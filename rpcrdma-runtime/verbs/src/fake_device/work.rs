@@ -23,7 +23,8 @@ pub(super) struct Pair {
     receives: VecDeque<Receive>,
     /// Executed unsignaled work, whose memory the device may still access until the next completion.
     done: VecDeque<Posted>,
-    /// The numbers of the requests that occupy the send queue until a completion is polled.
+    /// The numbers of the requests that occupy the send queue. A request leaves the queue once its own or a
+    /// later completion is polled.
     outstanding_sends: VecDeque<u64>,
     outstanding_receives: u32,
 }
@@ -60,7 +61,7 @@ struct Receive {
 
 enum Outcome {
     Done,
-    /// The peer has no Receive. The work is retried later.
+    /// The peer has no posted Receive. The work is retried later.
     NoReceive,
     /// The local status, and the number and status of the failed Receive of the peer, if any.
     Failed(ibv_wc_status::Type, Option<(u64, ibv_wc_status::Type)>),
@@ -86,7 +87,7 @@ impl Posted {
 }
 
 impl Device {
-    /// Returns true if the device may still use a key for posted work.
+    /// Returns true if the device may still use the L_Key `key` for posted work.
     pub(super) fn is_used_by_work(&self, key: u32) -> bool {
         let has_key = |sges: &[ib::ibv_sge]| sges.iter().any(|sge| sge.lkey == key);
         self.pairs.values().any(|pair| {

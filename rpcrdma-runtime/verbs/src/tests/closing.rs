@@ -168,7 +168,7 @@ fn dropping_a_connection_during_blocking_jobs_leaves_no_objects() {
             local.submit(Action::Register { token: Token(1), memory: sink(LONG) });
             local.submit(Action::Invalidate { token: Token(2), handle: segment.handle });
             peer.submit(Action::read(Token(3), segment));
-            // The blocking jobs may or may not have finished.
+            // The results are ignored, because the blocking jobs may already have finished.
             let _ = (poll_once(next(&mut local)), poll_once(next(&mut peer)));
             drop(local);
         });

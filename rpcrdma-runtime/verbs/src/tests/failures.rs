@@ -104,7 +104,7 @@ fn memory_that_fails_to_deregister_is_not_returned() {
             local.submit(Action::Invalidate { token: Token(5), handle: sink_segment.handle });
             let (reason, returned) = closed(&mut local).await;
             assert_eq!(reason, CloseReason::Io(NOT_DEREGISTERED.into()));
-            assert!(returned.is_empty(), "{other:?} is still registered");
+            assert!(returned.is_empty(), "memory was returned although {other:?} is still registered");
             drop((local, peer));
             // At least four buffers are leaked: the two advertised buffers, and one slab of slots per peer.
             assert!(device.leaked() >= before + 4, "{} buffers", device.leaked() - before);

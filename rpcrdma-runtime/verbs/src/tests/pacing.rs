@@ -13,8 +13,8 @@ const MESSAGES: u64 = 40;
 /// The length of each message, in octets.
 const MESSAGE: usize = 1000;
 
-/// Sends messages to a client that accepts one message per tick. Returns the number of completed messages,
-/// and the reason if the server closed the connection.
+/// Sends [`MESSAGES`] messages to a client that requests one more Receive per `tick`. Returns the number of
+/// completed Sends, and the reason if the server closed the connection.
 async fn served(tick: Duration) -> (u64, Option<CloseReason>) {
     let options = VerbsOptions { min_rate: RATE, max_sends: 64, ..options() };
     let (mut client, mut server) = connected(&options).await;

@@ -89,7 +89,7 @@ fn work_is_posted_without_polling() {
     }
 }
 
-/// The task that polls the connection must post the remaining work.
+/// `try_flush` returns false if the connection must still be polled.
 #[test]
 fn work_that_cannot_be_posted_at_once_needs_polling() {
     with(Settings::CARD, async |device| {

@@ -364,7 +364,8 @@ impl Net {
         self.close(Side::Right, reason);
     }
 
-    /// Ends the connection for `side`. The last completion of `side` returns all its memory.
+    /// Ends the connection for `side`. The last completion of `side` returns all memory that
+    /// `side` has registered or is registering.
     pub(super) fn close(&mut self, side: Side, reason: CloseReason) {
         if self.end(side).closed {
             return;
@@ -395,7 +396,8 @@ impl Event {
         }
     }
 
-    /// Returns the number of octets on the wire, with one octet for the header, or `None` for a local event.
+    /// Returns the number of octets on the wire, counting the header as one octet. Returns `None` for a
+    /// local event.
     pub(super) fn octets(&self) -> Option<u64> {
         let data = match self {
             Event::Send { message: data, .. } | Event::Write { data, .. } | Event::ReadDone { data, .. } => {

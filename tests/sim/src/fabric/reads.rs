@@ -25,7 +25,8 @@ impl ReadRegions {
         self.reads.insert(token, (self.last, part));
     }
 
-    /// Stores the data of an RDMA Read. Returns the region if it is complete, and no bytes otherwise.
+    /// Stores the data of an RDMA Read. Returns the region if this data completes the region,
+    /// and an empty buffer otherwise.
     pub fn finish(&mut self, token: Token, data: &[u8]) -> Bytes {
         let (number, part) = self.reads.remove(&token).expect("an outstanding RDMA Read");
         let (region, left) = self.regions.get_mut(&number).expect("its region");

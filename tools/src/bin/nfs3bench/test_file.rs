@@ -101,7 +101,7 @@ impl<'a> TestFile<'a> {
         Ok(())
     }
 
-    /// Removes the file. A failure causes only a warning, so that it does not hide an error from the
+    /// Removes the file. A failure causes only a warning, so that it does not hide an error of the
     /// measurement.
     pub(crate) fn remove(self) {
         let removed = match self.access {

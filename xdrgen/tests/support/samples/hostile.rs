@@ -1,4 +1,4 @@
-//! Invalid encodings from a peer: the expected errors.
+//! Tests of the errors for invalid encodings from a peer.
 
 use emitted::language::{
     Bush, ByEnum, ByUnsigned, Containers, Expression, Handle, Nodes, Ping, Several, Tree,

@@ -1,4 +1,4 @@
-//! Invalid NFS encodings from a peer: the expected errors.
+//! Tests of the errors for invalid NFS encodings from a peer.
 
 use rpcrdma_runtime::xdr::{self, ErrorKind, Xdr};
 

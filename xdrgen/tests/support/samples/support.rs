@@ -205,7 +205,7 @@ pub fn codec<T: Sample + Xdr + PartialEq + Debug>(name: &'static str, choices: u
     Codec { name, choices, min: T::LENGTHS.min, max: T::LENGTHS.max, make: make::<T>, reencode: reencode::<T> }
 }
 
-/// Returns the encoding of a value, which must decode to the same value.
+/// Returns the encoding of a random value. Asserts that the encoding decodes to an equal value.
 fn make<T: Sample + Xdr + PartialEq + Debug>(dice: &mut Dice) -> Vec<u8> {
     let value = T::sample(dice);
     let bytes = xdr::to_bytes(&value).expect("a valid value");
@@ -265,7 +265,8 @@ fn survives_changed_words(codec: &Codec, bytes: &[u8]) {
     }
 }
 
-/// Decodes long streams of one repeated word, such as endless lists and nested arrays with one element.
+/// Decodes long inputs that repeat one word, and that may be read as endless lists or as nested arrays with
+/// one element each.
 fn survives_repeated_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
         survives(codec, &word.to_be_bytes().repeat(10_000));

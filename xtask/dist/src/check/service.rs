@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail, ensure};
 use super::{Unpacked, need, not_run};
 use crate::{archive, run};
 
-/// The bits of CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_SETGID, CAP_SETUID and CAP_MKNOD
+/// The numbers of CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_SETGID, CAP_SETUID and CAP_MKNOD
 /// (linux/capability.h).
 const CAPABILITIES: [u32; 7] = [0, 1, 3, 4, 6, 7, 27];
-/// The user and group of the unprivileged caller.
+/// The user ID and group ID of the unprivileged caller.
 const CALLER: u32 = 1234;
 /// Time limit for the start of the service, the effect of a reload, and the end of the container.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -57,7 +57,7 @@ pub(super) fn check(unpacked: &Unpacked<'_>, root: &Path) -> Result<()> {
     container.stop()
 }
 
-/// Returns a command that runs `systemctl` in the container whose first process has the ID `system`.
+/// Returns a command that runs `systemctl` in the container whose first process has the PID `system`.
 fn inside(system: u32) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--target={system}")).args(["--all", "systemctl"]);

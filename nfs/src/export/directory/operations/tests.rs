@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use super::super::try_ops::Storage;
 use super::*;
 
-/// Opens a directory as if it were on a disk. Changes in memory need no fsync, and the temporary directory
-/// may be in memory.
+/// Opens a directory as if it were on a disk. Otherwise, changes would not be synced if the temporary
+/// directory is in memory.
 fn on_disk(dir: &tempfile::TempDir) -> DirectoryExport {
     let export = DirectoryExport::open(dir.path()).unwrap();
     DirectoryExport { storage: Storage::Cached, ..export }
 }
 
-/// Starts an fsync of a file and returns while the fsync runs. The fsync ends when the sender is dropped.
+/// Starts a simulated fsync of a file and returns while it runs. The fsync ends when the returned sender is
+/// dropped.
 fn slow_fsync<'scope>(
     scope: &'scope Scope<'scope, '_>,
     export: &'scope DirectoryExport,
@@ -168,7 +169,8 @@ fn a_truncating_create_delays_no_other_change_of_its_directory() {
     });
 }
 
-/// While an fsync of the file runs, a stable write waits for the next fsync.
+/// While an fsync of the file runs, a stable write and a COMMIT wait for the next fsync. READs and unstable
+/// writes do not wait.
 #[test]
 fn fsync_delays_neither_readers_nor_other_writers() {
     let dir = tempfile::tempdir().unwrap();

@@ -93,8 +93,8 @@ impl Fault {
     }
 }
 
-/// Splits the TCP stream into FPDUs. Copies an FPDU only if it arrives in several parts: at most
-/// [`fpdu::MAX_LEN`] octets and their markers.
+/// Splits the TCP stream into FPDUs. Copies an FPDU only if it arrives in several parts. The copy has at most
+/// [`fpdu::MAX_LEN`] octets, plus markers.
 #[derive(Default)]
 pub(super) struct Assembly {
     partial: Vec<u8>,

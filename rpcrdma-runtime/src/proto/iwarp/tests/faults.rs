@@ -23,7 +23,7 @@ impl TestRegions {
     }
 }
 
-/// Returns the FPDU with inverted bits in one octet of its ULPDU, and with a valid CRC.
+/// Returns `fpdu` with the given bits of one octet of its ULPDU inverted, and with a valid CRC.
 fn with_inverted(fpdu: &[u8], octet: usize, bits: u8) -> Vec<u8> {
     let mut ulpdu = fpdu::open(fpdu, true).unwrap().to_vec();
     ulpdu[octet] ^= bits;
@@ -261,7 +261,7 @@ fn invalid_local_work_sends_a_terminate() {
     }
 }
 
-/// Neither an outstanding RDMA Read nor later work has a completion.
+/// Neither the outstanding RDMA Read nor work that is submitted after the close has its own completion.
 ///
 /// Requirement: R544, R550, R664
 #[test]

@@ -29,8 +29,8 @@ fn deliver(stream: &mut Stream, octets: &[u8], mut limit: impl FnMut() -> usize)
     direct
 }
 
-/// Returns a responder with a sink, and the octets of Writes that fill the sink, followed by a Send. A new
-/// Write starts at each index in `cuts`.
+/// Returns a responder, its sink, and the octets of the RDMA Writes that fill the sink and of a Send after
+/// them. A new RDMA Write starts at each index in `cuts`.
 fn writes(crc: bool, cuts: &[usize]) -> (Stream, Segment, Vec<u8>) {
     let change = |config: &mut StreamConfig| (config.crc, config.max_fpdu) = (crc, usize::MAX);
     let mut receiver = responder(change, 1);

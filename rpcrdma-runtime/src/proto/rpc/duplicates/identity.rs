@@ -109,7 +109,8 @@ impl CallIdentity {
     }
 }
 
-/// Returns the checksum of a message's first bytes, and its total length. Both include the items.
+/// Returns the checksum of the first [`CallIdentity::PREFIX`] bytes of a message, and the total length of the
+/// message. Both include the items.
 fn digest(message: &Received) -> (u64, u64) {
     let mut prefix = Prefix { bytes: [0; CallIdentity::PREFIX], filled: 0, length: 0 };
     let mut rest = &message.stream[..];
@@ -144,8 +145,9 @@ impl Prefix {
         self.filled = self.filled.saturating_add(taken);
     }
 
-    /// Returns the checksum. The checksum prevents accidental matches, but not attacks: an attacker can claim
-    /// any AUTH_SYS credential. Unused bytes are zero, and the length is compared separately.
+    /// Returns the checksum. It prevents accidental matches. It need not resist attacks, because an attacker
+    /// can claim any AUTH_SYS credential anyway. The last word of a short message is padded with zeros, so
+    /// the length is compared separately.
     fn sum(&self) -> u64 {
         let words = self.bytes.split_at(self.filled.next_multiple_of(8).min(CallIdentity::PREFIX)).0;
         words.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {

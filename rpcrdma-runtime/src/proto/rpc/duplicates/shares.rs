@@ -16,7 +16,7 @@ pub(super) struct Shares {
 /// last.
 type Order = BTreeMap<Place, Owner>;
 
-/// The size of a share, and the last use of its least recently used reply.
+/// The size of a share, in entries or bytes, and the last use of its least recently used reply.
 type Place = (usize, Reverse<u64>);
 
 #[derive(Debug, Default)]

@@ -6,7 +6,8 @@ use super::{GssContext, GssError, GssFailure, GssService};
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::xdr::{Decode, Encode, Reader, Reducer, Sink};
 
-/// Returns a reducer that already contains the sequence number, for the arguments or results to protect.
+/// Returns the reducer that takes the arguments or results to protect. It already contains the sequence
+/// number.
 pub(super) fn new(sequence: u32) -> Result<Reducer, GssFailure> {
     let mut body = Reducer::disabled();
     body.put_u32(sequence).map_err(GssFailure::Encode)?;

@@ -59,7 +59,8 @@ impl GssSession {
         Ok(message.into_message())
     }
 
-    /// Returns the maximum size of the reply to [`GssSession::init_call`].
+    /// Returns the bounds of the reply to [`GssSession::init_call`] if the server's token has at most
+    /// `longest_token` bytes.
     #[must_use]
     pub fn init_bounds(longest_token: u32) -> ReplyBounds {
         // The fixed part consists of two counts, three numbers and the handle.
@@ -116,7 +117,7 @@ impl GssSession {
         self.service
     }
 
-    /// Returns the maximum span of sequence numbers in use, from the oldest to the newest.
+    /// Returns the size of the server's sequence window (RFC 2203 section 5.2.3.1).
     #[must_use]
     pub fn window(&self) -> u32 {
         self.window
@@ -257,7 +258,8 @@ impl GssSession {
         Ok(status?)
     }
 
-    /// Verifies protected results. If the mechanism rejects the results, the reply may be forged.
+    /// Verifies protected results. If the mechanism rejects the results, returns [`GssFailure::Unverified`],
+    /// since the reply may be forged.
     fn unprotect(&self, sequence: u32, reader: Reader<'_>) -> Result<Bytes, GssFailure> {
         body::unprotect(&*self.context, self.service, sequence, reader).map_err(|failure| match failure {
             GssFailure::Mechanism(_) => GssFailure::Unverified,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub struct SequenceWindow {
     highest: Option<u32>,
-    /// One bit per sequence number in the window. The index of the bit is the number modulo `size`.
+    /// One bit per sequence number in the window. The bit of number `n` has the index `n % size`.
     seen: Vec<u64>,
     size: u32,
 }

@@ -24,7 +24,7 @@ const RECORD_HEAD: usize = 16;
 /// The addresses of the initiator and the responder of a connection.
 pub(super) type Flow = (SocketAddr, SocketAddr);
 
-/// A capture file that any number of connections write to. Clones share the file, and dropping the last
+/// A capture file to which any number of connections can write. Clones share the file, and dropping the last
 /// clone ends the capture.
 ///
 /// The format is pcap with IP packets. Each packet is passed to the operating system immediately, so that no
@@ -121,7 +121,7 @@ impl State {
         segment.write(payload, packet).ok_or(io::ErrorKind::InvalidInput)?;
         let len = u32::try_from(packet.len().saturating_sub(RECORD_HEAD)).map_err(io::Error::other)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Seconds beyond 32 bits (in 2106) wrap around, as in every pcap file.
+        // The seconds wrap around in 2106, because a pcap file stores 32 bits.
         let seconds = u32::try_from(now.as_secs() & u64::from(u32::MAX)).unwrap_or(0);
         let head = [seconds, now.subsec_nanos(), len, len];
         for (room, word) in packet.chunks_exact_mut(4).zip(head) {
@@ -136,7 +136,7 @@ const HEAD_LEN: u64 = 24;
 
 fn begin(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // The file is not truncated yet: the lock may show that another process uses the file.
+    // The file is truncated only after the attempt to lock it, because another capture may be using it.
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -201,7 +201,7 @@ mod tests {
         let capture = CaptureFile::create(&path).unwrap();
         capture.append(&segment(), b"one");
         let complete = std::fs::read(&path).unwrap();
-        // Every write fails, as on a full disk.
+        // The file is open only for reading, so every write fails, as on a full disk.
         capture.lock().file = File::open(&path).unwrap();
         capture.append(&segment(), b"two");
         assert!(!capture.is_complete());
@@ -217,6 +217,6 @@ mod tests {
         assert_eq!(capture.begin(flow), Some(0));
         assert_eq!(capture.begin(flow), None);
         capture.end(&flow);
-        assert_eq!(capture.begin(flow), Some(1), "the port was used again");
+        assert_eq!(capture.begin(flow), Some(1), "a reused port is a new connection");
     }
 }

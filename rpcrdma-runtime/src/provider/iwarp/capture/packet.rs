@@ -8,8 +8,8 @@ use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader, TcpOptionElement};
 /// field.
 pub(super) const MAX_PAYLOAD: usize = 65_480;
 
-/// The window field of all packets, which [`WINDOW_SHIFT`] scales to almost 1 GiB (RFC 7323 section 2). The
-/// real window is unknown, and the data could appear to exceed a smaller window.
+/// The window field of all packets. [`WINDOW_SHIFT`] scales this value to almost 1 GiB (RFC 7323 section 2).
+/// The real window is unknown, and the data could appear to exceed a smaller window.
 const WINDOW: u16 = u16::MAX;
 const WINDOW_SHIFT: u8 = 14;
 const HOPS: u8 = 64;

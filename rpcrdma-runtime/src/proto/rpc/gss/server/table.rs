@@ -1,4 +1,4 @@
-//! A bounded table of client state, which evicts the least recently used entry.
+//! A bounded table of client state. When it is full, a new entry replaces the least recently used entry.
 
 use alloc::collections::BTreeMap;
 use std::collections::HashMap;
