@@ -188,8 +188,7 @@ impl Remote {
     /// links are not followed. For a path outside the export, returns the export's root.
     ///
     /// # Errors
-    /// [`ClientError::Call`] or [`ClientError::Status`], with the path up to the component whose lookup
-    /// failed.
+    /// [`ClientError::Call`] or [`ClientError::Status`], with the path up to the component that failed.
     pub async fn find(&self, path: &[u8]) -> Result<RemoteFile, ClientError> {
         let wanted: Vec<Bytes> = components(path).collect();
         let below = wanted.strip_prefix(&self.mounted[..]).unwrap_or_default();

@@ -21,7 +21,8 @@ pub enum Provider {
     /// An RDMA device through libibverbs and librdmacm. Requires the feature `verbs`.
     Verbs,
     /// An RDMA device, or iWARP in user space if no device is suitable. A client needs a device with a route
-    /// to the server, and a server needs a device that has the listening address.
+    /// to the server. A server needs a device that has the listening address, or any device if this
+    /// address is unspecified.
     Auto,
 }
 

@@ -202,8 +202,8 @@ fn callers_own_the_files_they_create() {
     }
 }
 
-/// NFS has no OPEN. A call therefore succeeds if a program that had opened the file earlier could still
-/// access the file.
+/// NFS has no OPEN, so each call checks the permissions. The owner may therefore read and write a file
+/// regardless of its mode, and execute permission permits reading (RFC 1813 section 4.4).
 #[test]
 fn nfs_permissions_beyond_mode_bits() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
@@ -398,7 +398,7 @@ fn races_in(place: &Path) -> (u32, u32) {
                 let _ = export.set_attributes(&caller, &file, &mode(0o600), None);
             }
         }
-        assert!(done > 0, "no write succeeded, {refused} reads were refused");
+        assert!(done > 0, "no write succeeded; {refused} reads were refused");
     });
     let left: Vec<_> =
         fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

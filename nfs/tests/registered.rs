@@ -25,7 +25,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 type Table = Arc<Mutex<Vec<Rpcb>>>;
 
-/// A small rpcbind version 3 (RFC 1833) with the procedures SET, UNSET, GETADDR and DUMP.
+/// A minimal rpcbind version 3 service (RFC 1833) with the procedures SET, UNSET, GETADDR and DUMP.
 struct Small(Table);
 
 fn is_same(one: &Rpcb, other: &Rpcb) -> bool {

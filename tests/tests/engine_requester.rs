@@ -365,7 +365,8 @@ fn r200_a_reply_is_delivered_once_all_memory_is_fenced() {
     assert!(peer.outcome().is_ok());
 }
 
-/// The check of a Reply chunk covers all data that the peer writes until the memory is invalidated.
+/// A Reply chunk is checked only after its memory is invalidated, so the check applies to the data that the
+/// peer wrote last.
 ///
 /// Requirement: R201, R263
 #[test]

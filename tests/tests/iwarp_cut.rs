@@ -196,7 +196,7 @@ impl Conversation {
             (RIGHT, _) => {
                 let negotiated = PrivateData::negotiate(&peer, &own);
                 self.responder = Some(Responder::new(config(), negotiated, agreed.ord));
-                // A placeholder until the left peer has received MPA's reply.
+                // A placeholder until the left peer has received the MPA reply.
                 let other = Stream::new(agreed.stream(Role::Initiator, SIZE, 600, 1 << 20), || Some(7));
                 self.streams = Some([other, stream]);
             }

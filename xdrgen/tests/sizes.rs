@@ -143,9 +143,8 @@ impl Random {
     }
 
     /// Returns a random declaration in type number `owner` of `count` types, and whether the declared data
-    /// can be eligible.
-    /// Only optional data and counted arrays contain `owner` or later types, so that no type is infinitely
-    /// large.
+    /// can be eligible. Only optional data and counted arrays contain `owner` or later types, so that no type
+    /// is infinitely large.
     fn declaration(&mut self, owner: u64, count: u64, name: &str) -> (String, bool) {
         let (bound, any) = (self.below(5), self.below(count));
         let declaration = match self.below(if owner == 0 { 9 } else { 11 }) {

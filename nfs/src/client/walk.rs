@@ -6,7 +6,7 @@ use super::{ClientError, DirectoryItem, Remote, RemoteFile, below};
 
 const DEPTH_MAX: usize = 512;
 
-/// A visit of a [`Walk`] to an entry of a directory.
+/// A [`Walk`]'s visit to an entry of a directory.
 #[derive(Clone, Debug)]
 pub struct Visit {
     /// The directory that contains the entry.

@@ -31,8 +31,8 @@
 //! - If the process handles or ignores SIGXFSZ, as `nfs3d` does, a WRITE past RLIMIT_FSIZE fails with
 //!   [`NfsError::FBig`]. Otherwise, the signal terminates the process.
 //! - Each known file uses about 150 bytes of memory until a client removes the file. A sweep frees the memory
-//!   of files that other processes removed. It starts when at least 65,536 files are known and their number
-//!   has doubled since the previous sweep.
+//!   of files that other processes removed. A sweep starts when at least 65,536 files are known and their
+//!   number has doubled since the previous sweep.
 
 mod change;
 mod errno;

@@ -33,7 +33,7 @@ pub(super) fn encode<Q: Procedure>(
     Ok(sink.into_message())
 }
 
-/// Decodes the result of a call. If the reply has no items from Write chunks, its first DDP-eligible item is
+/// Decodes the result of a call. If the call offered no Write chunks, the result's first DDP-eligible item is
 /// copied to `memory`.
 pub(super) fn decode<Q: Procedure>(
     xid: u32,

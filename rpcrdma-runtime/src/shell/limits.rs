@@ -16,7 +16,7 @@ use crate::provider::iwarp;
 /// A server with any number of connections uses about [`Limits::max_memory`] for calls and replies, and
 /// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA stores at most
 /// [`Limits::max_fetched`] bytes of Read chunks, unless a single call needs more. A connection over TCP runs
-/// at most [`Limits::max_tcp_calls`] calls of at most [`Limits::max_record`] bytes each.
+/// at most [`Limits::max_tcp_calls`] calls at a time, of at most [`Limits::max_record`] bytes each.
 ///
 /// ```
 /// use rpcrdma_runtime::{Limits, ServerOptions, TcpServerOptions};

@@ -156,8 +156,8 @@ pub struct ServerOptions {
     pub non_exhaustive: (),
 }
 
-/// Returns `limit`. If `limit` equals `default`, raises the result to admit messages with `data`
-/// bytes of data.
+/// Returns `limit`. If `limit` equals `default`, raises the result to admit messages with `data` bytes of
+/// data.
 pub(super) fn raised_limit(limit: u64, default: u64, data: u64) -> u64 {
     if limit == default { limit.max(data.saturating_add(MAX_HEADERS)) } else { limit }
 }

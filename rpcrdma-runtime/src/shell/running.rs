@@ -100,7 +100,7 @@ impl<K: Send + 'static> Running<K> {
         if outlives {
             let (done, answer) = oneshot::channel();
             self.executor.outlive(async move {
-                // The receiver is dropped if the connection is lost.
+                // Sending fails if the connection is lost, because the receiver is then dropped.
                 let _ = done.send(waiting.await);
             });
             self.tasks.spawn(answered(key, info, span, answer));

@@ -25,7 +25,7 @@ struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    /// Returns the part of the message that was read since `start`.
+    /// Returns the part of the message between `start` and `reader`.
     ///
     /// # Errors
     /// [`ErrorKind::ItemUnused`] if part of the values came in a chunk: a second decoding would not find that

@@ -84,7 +84,8 @@ impl<'de> Reader<'de> {
         reader
     }
 
-    /// Creates a reader of bytes. Each decoded [`Opaque`](super::Opaque) is a copy.
+    /// Creates a reader of bytes. Each decoded [`Opaque`](super::Opaque) or [`XdrString`](super::XdrString)
+    /// is a copy.
     #[must_use]
     pub fn from_slice(bytes: &'de [u8]) -> Self {
         Reader {

@@ -53,8 +53,7 @@ impl Window {
     }
 }
 
-/// Returns the handle for the bind after the bind with `handle`. The lowest octet is incremented and wraps
-/// from 0xff to 0.
+/// Returns the window's next handle after `handle`. The lowest octet is incremented and wraps from 0xff to 0.
 fn next_handle(handle: u32) -> u32 {
     handle & !0xff | handle.wrapping_add(1) & 0xff
 }

@@ -42,8 +42,8 @@ fn calls(path: &Path) -> Vec<Call> {
     calls
 }
 
-/// Checks that the arguments and results of each call, except NULL, are decoded if and only if a Send
-/// contains the complete message. Returns the decoded values and their number.
+/// Checks that the arguments and results of each call are decoded, except those of NULL and those in a
+/// Position-Zero Read chunk or a Reply chunk. Returns the decoded values and their number.
 fn values(calls: &[Call]) -> (Vec<&str>, usize) {
     let mut values = Vec::new();
     for call in calls {

@@ -134,7 +134,7 @@ kinds! {
     /// An added member whose value already belongs to a member with another name.
     X241 Error AddedNumber { name: String, number: i128, other: String, first: Span } =>
         conflict(format!("`{other}` and `{name}` would both be {number}"), *first);
-    /// An added arm whose label already belongs to an arm of the union.
+    /// An added arm with a label of an existing arm, but with another declaration.
     X241 Error AddedArm { label: String, first: Span } => conflict(format!("an arm for {label} already exists"), *first);
     /// A second default arm.
     X241 Error AddedDefault { first: Span } => conflict("a default arm already exists".to_owned(), *first);

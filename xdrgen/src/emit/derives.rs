@@ -131,9 +131,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the name of a function in the runtime's `arbitrary_with`, and its labels. The function
-    /// generates the discriminants that select an arm: `one_of` generates only these labels, and `none_of`
-    /// only other values. Returns `None` if no discriminant selects the arm.
+    /// Returns the name of a function in the runtime's `arbitrary_with`, and the labels to pass to it. The
+    /// function generates the discriminants that select an arm: `one_of` generates only these labels, and
+    /// `none_of` only other values. Returns `None` if no discriminant selects the arm.
     fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
         if !arm.labels.is_empty() {
             return Some(("one_of", arm.labels.clone()));

@@ -1,4 +1,4 @@
-//! Lists: converts structs that link to themselves into arrays of elements.
+//! Linked lists: replaces the links of list nodes with arrays of elements.
 
 use crate::hash::HashMap;
 use crate::ir::{Body, Docs, Field, Item, Module, Type, TypeDef, TypeId};

@@ -228,8 +228,8 @@ impl Stream {
     }
 
     /// Returns progress counters for data that the peer must still send: the rest of an FPDU, Send or RDMA
-    /// Write, and Read Responses. A counter is `None` if no such data is outstanding. If any other counter
-    /// does not change, the peer is stalled.
+    /// Write, and Read Responses. A counter is `None` if no such data is outstanding. If a counter has a
+    /// value that does not change, the peer is stalled.
     #[must_use]
     pub fn peer_progress(&self) -> [Option<u64>; PROGRESS_COUNTERS] {
         if !self.is_open() {

@@ -61,7 +61,7 @@ const NO_CALL: &str = "no call with this XID waits for a reply";
 pub struct Requester {
     config: Config,
     negotiated: Negotiated,
-    /// The maximum size in bytes of the Send of a call that is not a Long call.
+    /// The maximum size of the Send of an inline call, in bytes.
     inline: u32,
     /// Whether the responder supports RDMA Reads.
     reads: bool,

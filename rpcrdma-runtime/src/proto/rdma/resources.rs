@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn r126_the_segments_of_a_write_chunk_take_space_in_the_reply() {
-        // The transport header, the RPC header and the verifier take 28 + 24 + 400 bytes. A Write chunk adds
-        // 24 bytes with one segment, and 1,032 bytes with 64 segments.
+        // The transport header, the RPC header and the verifier's body take 28 + 24 + 400 bytes. A Write
+        // chunk adds 24 bytes with one segment, and 1,032 bytes with 64 segments.
         let reply = bounds(66_000, 400, 65_536);
         let offered = |max_segment| ReplyResources::in_segments(&reply, 1024, max_segment).expect("bounded");
         assert_eq!(offered(65_536).reply_chunk, None);

@@ -32,7 +32,7 @@ pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). At the limit, a new call evicts
     /// the least recently used reply of the owner with the most entries, among the owners with cached
     /// replies. If the owner of the call would then have even more entries, the call evicts a reply of its
-    /// own owner instead. If its owner has no cached reply, the call is not cached.
+    /// own owner instead. If this owner has no cached reply, the call is not cached.
     pub max_entries: usize,
     /// Maximum total size of the running calls in bytes (default 64 MiB). A cached call runs to completion
     /// even if its connection is lost. Calls that exceed the limit are not cached and end with their

@@ -47,8 +47,9 @@ pub struct CaptureError {
 
 impl Capture {
     /// Returns the capture file, or `None` if nothing is captured. The first call for
-    /// [`Capture::Environment`] creates the file. Listeners call this method when they are created, and
-    /// initiators before they connect. A program can call it at startup to detect errors earlier.
+    /// [`Capture::Environment`] creates the file that [`CAPTURE_VARIABLE`] names, if any. Listeners call this
+    /// method when they are created, and initiators before they connect. A program can call it at startup to
+    /// detect errors earlier.
     ///
     /// # Errors
     /// [`CaptureError`] if the file named by [`CAPTURE_VARIABLE`] cannot be created or, on Unix, if another

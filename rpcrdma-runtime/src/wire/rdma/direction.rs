@@ -21,7 +21,7 @@ const READ_SEGMENT: usize = 20;
 /// direction of the RPC message after its transport header. An RDMA_ERROR is always a reply, and an
 /// RDMA_NOMSG with a Position-Zero Read chunk is a call. Returns `None` for an unsupported version, an
 /// invalid header, an obsolete type, or an RDMA_NOMSG without a Position-Zero Read chunk. Also returns `None`
-/// for an RDMA_MSG in which the XID of the RPC message is missing, or its type is missing or invalid.
+/// for an RDMA_MSG whose RPC message lacks an XID or a valid message type.
 #[must_use]
 pub fn direction(message: &[u8]) -> Option<Direction> {
     let mut reader = Reader::from_slice(message);

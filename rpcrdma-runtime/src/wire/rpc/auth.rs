@@ -151,7 +151,7 @@ impl From<i32> for AuthStat {
     }
 }
 
-/// Encodes the body of a credential. Fails if the AUTH_SYS machine name or group list exceeds its bound.
+/// Encodes the body of a credential. Fails if an AUTH_SYS machine name or group list exceeds its bound.
 /// Encoding the result checks the size of the body.
 pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> {
     let (flavor, body) = match credential {

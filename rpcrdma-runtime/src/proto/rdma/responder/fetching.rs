@@ -22,8 +22,8 @@ impl Responder {
     }
 
     /// If the requester allows no RDMA Reads, rejects the calls that wait for an RDMA Read. A call with
-    /// outstanding RDMA Reads stays until they are done: an answer would let the requester fence the memory
-    /// that they read.
+    /// outstanding RDMA Reads stays in the queue until these Reads are complete. An earlier reply would let
+    /// the requester fence memory that is still being read.
     pub(super) fn reject_unread(&mut self) {
         if self.reads_limit > 0 {
             return;
