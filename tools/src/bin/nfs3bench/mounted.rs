@@ -28,8 +28,9 @@ impl Mounted {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let direct = i32::try_from(OFlags::DIRECT.bits())?;
+        let is_new = !path.exists();
         let opened = options.custom_flags(direct).open(&path);
-        if opened.is_err() {
+        if opened.is_err() && is_new {
             // A file system without direct I/O creates the file before the open fails.
             let _ = fs::remove_file(&path);
         }
