@@ -146,7 +146,7 @@ async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, VerbsError>
 /// route, or if the connection manager reports that the address cannot be resolved.
 ///
 /// # Errors
-/// Returns [`VerbsError`] if the system reports another error, or if there is no result within `limit`.
+/// Returns [`VerbsError`] if the system reports another error, or if no result arrives within `limit`.
 pub async fn device_for(address: SocketAddr, limit: Duration) -> Result<Option<String>, VerbsError> {
     match with_timeout(limit, "resolving the address", resolve(address, limit)).await {
         Ok(id) => Ok(id.device().map(|(verbs, _)| super::device::name(&id, verbs))),

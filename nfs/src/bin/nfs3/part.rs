@@ -303,7 +303,7 @@ impl Part {
 
 impl Drop for Part {
     /// Saves the state of a failed or interrupted copy without waiting for the disk, or removes the files if
-    /// there is no data. After a crash, a later run uses the state that is on the disk. If this state is
+    /// there is no data. After a crash, a later run uses the state on disk. If this state is
     /// missing or invalid, or does not match the data, the run fetches all data again.
     fn drop(&mut self) {
         if self.done {
