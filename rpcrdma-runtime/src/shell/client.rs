@@ -230,7 +230,7 @@ impl<P: Binding> MessageTransport<P> for Client {
     ) -> Result<Q::Res, CallError> {
         const { checks::binding::<P>() };
         const { checks::write_chunks::<Q>() };
-        self.handle.observe::<Q>(xid, exchange).await
+        self.handle.observe::<Q, _>(xid, || exchange).await
     }
 
     async fn exchange(

@@ -100,16 +100,19 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         min_item: usize,
     ) -> Result<Q::Res, CallError> {
         let xid = self.session().next_xid();
-        self.observe::<Q>(xid, self.exchange_args::<Q>(xid, args, min_item)).await
+        self.observe::<Q, _>(xid, || self.exchange_args::<Q>(xid, args, min_item)).await
     }
 
-    pub(super) async fn observe<Q: Procedure>(
+    pub(super) async fn observe<Q: Procedure, F>(
         &self,
         xid: u32,
-        exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
-    ) -> Result<Q::Res, CallError> {
+        exchange: impl FnOnce() -> F + Send,
+    ) -> Result<Q::Res, CallError>
+    where
+        F: Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
+    {
         let ClientShared { session, stats, observer, .. } = &*self.shared;
-        observed::<Q>(observer.as_ref(), stats, xid, || session.endpoints(), exchange).await
+        observed::<Q, _>(observer.as_ref(), stats, xid, || session.endpoints(), exchange).await
     }
 
     pub(super) async fn exchange(

@@ -63,19 +63,25 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Runs `exchange` in the span of the call, then counts and reports the outcome. `endpoints` returns the
-/// addresses of the current connection, which may have replaced the connection that carried the call.
-pub(super) async fn observed<Q: Procedure>(
+/// Runs the future of `exchange` in the span of the call, then counts and reports the outcome. `endpoints`
+/// returns the addresses of the current connection, which may have replaced the connection that carried the
+/// call.
+///
+/// `exchange` returns the future, because a future that is passed as an argument is stored twice.
+pub(super) async fn observed<Q: Procedure, F>(
     observer: Option<&Observer>,
     stats: &ClientStats,
     xid: u32,
     endpoints: impl Fn() -> Endpoints,
-    exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>>,
-) -> Result<Q::Res, CallError> {
+    exchange: impl FnOnce() -> F,
+) -> Result<Q::Res, CallError>
+where
+    F: Future<Output = Result<(Q::Res, Traffic), CallError>>,
+{
     let start = Instant::now();
     let mut unfinished = Unfinished(Some(stats));
     let span = spans::client_call::<Q>(xid);
-    let outcome = exchange.instrument(span.clone()).await;
+    let outcome = exchange().instrument(span.clone()).await;
     unfinished.0 = None;
     stats.ended(outcome.as_ref().map(|(_, traffic)| traffic));
     let elapsed = start.elapsed();

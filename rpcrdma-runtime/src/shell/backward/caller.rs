@@ -158,7 +158,7 @@ impl BackwardClient {
     async fn observed<Q: Procedure>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.shared.calls.next_xid();
         let Shared { endpoints, stats, .. } = &*self.shared;
-        observed::<Q>(None, stats, xid, || *endpoints, self.exchange::<Q>(xid, args)).await
+        observed::<Q, _>(None, stats, xid, || *endpoints, || self.exchange::<Q>(xid, args)).await
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {

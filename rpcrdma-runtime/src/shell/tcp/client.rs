@@ -136,7 +136,7 @@ impl<P: Program> MessageTransport<P> for TcpClient {
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
         const { checks::forward::<P>() };
-        self.handle.observe::<Q>(xid, exchange).await
+        self.handle.observe::<Q, _>(xid, || exchange).await
     }
 
     async fn exchange(
