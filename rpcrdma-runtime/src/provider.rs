@@ -7,6 +7,7 @@ mod backlog;
 mod error;
 mod min_rate;
 mod resolve;
+mod write;
 
 pub mod iwarp;
 
@@ -23,6 +24,7 @@ pub use self::min_rate::MinRate;
 pub use self::resolve::connect_any;
 #[cfg(feature = "shell")]
 pub(crate) use self::resolve::{addresses, resolve};
+pub(crate) use self::write::try_write;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 

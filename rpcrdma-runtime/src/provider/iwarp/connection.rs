@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, Read};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -18,14 +18,12 @@ use super::deadlines::{Deadlines, Expired, Progress};
 use super::options::fpdu_in_segment;
 use crate::proto::iwarp::{Agreed, Role, Stream};
 use crate::proto::work::{Action, CloseReason, Completion};
-use crate::provider::{Connection, ConnectionInfo};
+use crate::provider::{Connection, ConnectionInfo, try_write};
 
 /// Size to which the output queue is filled, in octets.
 const OUTPUT: usize = 256 << 10;
 /// Number of octets after which writing to TCP stops, so that input is processed.
 const TURN: usize = 1 << 20;
-/// Maximum number of buffers per vectored write.
-const PIECES: usize = 64;
 /// Maximum number of octets per read from TCP, except for reads into a placement buffer. Exceeds the length
 /// of the longest FPDU.
 const INPUT: usize = 72 << 10;
@@ -124,13 +122,7 @@ impl IwarpConnection {
                 Some(Poll::Pending) => break,
             }
             self.tap.sending_all(&self.output);
-            let mut slices = [IoSlice::new(&[]); PIECES];
-            let mut count = 0;
-            for (slice, piece) in slices.iter_mut().zip(&self.output) {
-                *slice = IoSlice::new(piece);
-                count += 1;
-            }
-            match self.socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
+            match try_write(&self.socket, self.output.iter().map(|piece| &piece[..])) {
                 Ok(count) => {
                     self.wrote(count);
                     accepted += count;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
@@ -15,15 +15,12 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
 use super::TcpOptions;
 use super::requester::Slot;
-use crate::provider::MinRate;
+use crate::provider::{MinRate, try_write};
 use crate::wire::rpc::{RecordError, Records, record_mark};
 use crate::xdr::Message;
 
 /// Minimum buffer space for one read, in octets.
 const READ: usize = 64 << 10;
-
-/// Maximum number of buffers per vectored write.
-const MAX_BUFFERS: usize = 16;
 
 /// How long to wait for the peer to close its direction of the connection, once the local direction is
 /// closed.
@@ -218,13 +215,8 @@ impl Outgoing {
 
     /// Writes a part of the queued output without waiting. Returns true if any bytes were written.
     pub(super) fn try_write(&mut self) -> io::Result<bool> {
-        let mut slices = [IoSlice::new(&[]); MAX_BUFFERS];
-        let mut count = 0;
-        for (slice, buffer) in slices.iter_mut().zip(&self.buffers) {
-            *slice = IoSlice::new(&buffer.data);
-            count += 1;
-        }
-        match self.socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
+        let buffers = self.buffers.iter().map(|buffer| &buffer.data[..]);
+        match try_write(self.socket.as_ref(), buffers) {
             Ok(written) => {
                 self.stall.since = None;
                 self.remove_written(written);
