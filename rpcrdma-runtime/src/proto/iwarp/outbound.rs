@@ -2,6 +2,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
 
+use arrayvec::ArrayVec;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::proto::work::{RegionPart, Segment, Token};
@@ -266,8 +267,10 @@ impl Outbound {
             len: 0,
         };
         writer.start();
-        writer.put(&u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
-        header.encode(|piece| writer.put(piece));
+        let mut octets = ArrayVec::<u8, { fpdu::LENGTH_LEN + ddp::UNTAGGED_LEN }>::new();
+        octets.extend(u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
+        header.encode(|piece| octets.extend(piece.iter().copied()));
+        writer.put(&octets);
         message.take(payload, |piece| writer.share(piece));
         let pad = fpdu::padding(ulpdu);
         writer.put([0; 3].get(..pad).unwrap_or_default());

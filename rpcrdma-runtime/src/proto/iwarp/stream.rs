@@ -171,7 +171,7 @@ impl Stream {
     /// number of appended octets. Without markers, long payload is shared instead of copied.
     pub fn poll_transmit(&mut self, budget: usize, out: &mut VecDeque<Bytes>) -> usize {
         let mut total = 0usize;
-        while total < budget && self.may_transmit() {
+        while total < budget && self.has_output() {
             if let Some((token, source, part)) = self.outbound.take_read(self.may_read()) {
                 self.begin_read(token, source, part);
             }

@@ -4,7 +4,6 @@
 //! and a Read completes only after the check of its last FPDU.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 use bytes::buf::Limit;
@@ -86,13 +85,13 @@ impl Stream {
     /// then processes these octets.
     pub fn commit_placement(&mut self, seen: impl FnOnce(&[u8])) {
         let Some(mut placement) = self.inbound.placement.take() else { return };
-        let mut following = Vec::new();
+        let mut following = ArrayVec::<u8, { TRAILER + HEAD }>::new();
         if let Some(memory) = self.destination(placement.to) {
             let octets = memory.get(placement.at..).unwrap_or_default();
             seen(octets);
             let (payload, rest) = octets.split_at_checked(placement.missing).unwrap_or((octets, &[]));
             placement.pass(payload);
-            following.extend_from_slice(rest);
+            following.extend(rest.iter().copied());
             memory.truncate(placement.at);
         }
         self.inbound.placement = Some(placement);
