@@ -26,7 +26,7 @@ pub(super) trait Inbound {
 
     /// Returns true if a call is arriving or unanswered, a reply is not completely sent, or the server may
     /// call its client. Such a connection is not idle.
-    fn is_busy(&self) -> bool;
+    fn is_busy(&mut self) -> bool;
 
     /// Drops new calls, and closes the connection once the running calls have ended.
     fn drain(&mut self);
@@ -35,7 +35,7 @@ pub(super) trait Inbound {
 pub(super) enum Event<K> {
     /// A call has arrived. Over RPC-over-RDMA, the memory is present only if the call waited for memory.
     Call(K, Received, Option<CallMemory>),
-    /// The value of [`Inbound::is_busy`] has changed.
+    /// [`Inbound::is_busy`] would return another value than the last time.
     Activity,
     Closed(CloseReason),
 }
@@ -73,6 +73,7 @@ pub(super) async fn serve<I: Inbound>(
                 inbound.drain();
             }
         }
-        set_idle(running.is_empty() && !inbound.is_busy());
+        let is_busy = inbound.is_busy();
+        set_idle(running.is_empty() && !is_busy);
     }
 }

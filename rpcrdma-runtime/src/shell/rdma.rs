@@ -95,7 +95,7 @@ pub(super) struct RdmaInbound<C> {
     waiting_memory: WaitingMemory,
     /// The memory of admitted calls that have not arrived completely.
     fetching: Vec<(CallKey, CallMemory)>,
-    /// The last value of [`Inbound::is_busy`] that was reported.
+    /// The last value that [`Inbound::is_busy`] returned.
     was_busy: bool,
     warnings: Warnings,
 }
@@ -213,6 +213,21 @@ impl<C: Connection> RdmaInbound<C> {
         self.stats.traffic(&traffic);
         self.stats.refusals(&refusals);
     }
+
+    /// Handles the next completion that needs no waiting, if any. Sends output only if no completion is
+    /// available, so that replies to calls that arrive together share one write.
+    fn flush(&mut self) -> bool {
+        let completion = self.connection.try_completion().or_else(|| {
+            self.connection.try_flush();
+            self.connection.try_completion()
+        });
+        completion.map(|completion| self.handle_completion(completion)).is_some()
+    }
+
+    fn has_activity(&self) -> bool {
+        let has_calls = self.responder.has_calls() || self.responder.unsent_bytes() > 0;
+        has_calls || self.backward.with_used(|backward| backward.is_ready())
+    }
 }
 
 impl<C> Drop for RdmaInbound<C> {
@@ -241,8 +256,10 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 self.responder.close(CloseReason::Local);
                 continue;
             }
-            if self.was_busy != self.is_busy() {
-                self.was_busy = !self.was_busy;
+            if self.flush() {
+                continue;
+            }
+            if self.was_busy != self.has_activity() {
                 return Event::Activity;
             }
             tokio::select! {
@@ -282,9 +299,9 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn is_busy(&self) -> bool {
-        let has_calls = self.responder.has_calls() || self.responder.unsent_bytes() > 0;
-        has_calls || self.backward.with_used(|backward| backward.is_ready())
+    fn is_busy(&mut self) -> bool {
+        self.was_busy = self.has_activity();
+        self.was_busy
     }
 
     fn drain(&mut self) {

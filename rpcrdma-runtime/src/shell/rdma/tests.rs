@@ -83,6 +83,8 @@ struct UnreadConnection(Arc<Mutex<State>>, Arc<ConnectionInfo>);
 struct State {
     arrived: VecDeque<Completion>,
     actions: Vec<Action>,
+    /// The number of Sends before each flush, without repetitions.
+    flushed: Vec<usize>,
     task: Option<Waker>,
 }
 
@@ -95,6 +97,19 @@ impl Connection for UnreadConnection {
         let mut state = self.0.lock().unwrap();
         state.task = Some(cx.waker().clone());
         state.arrived.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn try_completion(&mut self) -> Option<Completion> {
+        self.0.lock().unwrap().arrived.pop_front()
+    }
+
+    fn try_flush(&mut self) -> bool {
+        let (_, sends) = self.output();
+        let flushed = &mut self.0.lock().unwrap().flushed;
+        if flushed.last() != Some(&sends) {
+            flushed.push(sends);
+        }
+        false
     }
 
     fn info(&self) -> &ConnectionInfo {
@@ -304,6 +319,18 @@ async fn unread_small_replies_of_one_owner_leave_memory_for_others() {
     assert_eq!(other.complete_sends(), 3);
     settle().await;
     assert_eq!(memory.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_to_calls_that_arrive_together_are_sent_together() {
+    let serving = serving(&MemoryBudget::default(), files());
+    let connection = UnreadConnection::from(1);
+    (0..3).for_each(|xid| connection.call(xid, 0, 0, 0));
+    connection.serve(&serving, None);
+    settle().await;
+    connection.call(3, 0, 0, 0);
+    settle().await;
+    assert_eq!(connection.0.lock().unwrap().flushed, [3, 4]);
 }
 
 #[tokio::test(start_paused = true)]

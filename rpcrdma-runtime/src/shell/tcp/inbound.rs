@@ -48,7 +48,7 @@ pub(super) struct TcpInbound {
     small: Permit,
     /// The memory of the arriving call, if the call waited for memory.
     arriving: Option<CallMemory>,
-    /// The last value of [`Inbound::is_busy`] that was reported.
+    /// The last value that [`Inbound::is_busy`] returned.
     was_busy: bool,
     stats: ServerStats,
     warnings: Warnings,
@@ -126,8 +126,7 @@ impl TcpInbound {
                 self.outgoing.push(call, slot)?;
             }
             self.count_small();
-            if self.was_busy != self.is_busy() {
-                self.was_busy = !self.was_busy;
+            if self.was_busy != self.has_activity() {
                 return Ok(Event::Activity);
             }
             if !may_read {
@@ -173,6 +172,11 @@ impl TcpInbound {
             is_long || !self.account.has_room()
         };
         Ok(must_wait.then_some(len as u64))
+    }
+
+    fn has_activity(&self) -> bool {
+        let has_calls = self.incoming.is_partial() || !self.slots.is_idle();
+        has_calls || self.backward.with_used(|backward| backward.ready)
     }
 
     fn count_small(&self) {
@@ -234,9 +238,9 @@ impl Inbound for TcpInbound {
         }
     }
 
-    fn is_busy(&self) -> bool {
-        let has_calls = self.incoming.is_partial() || !self.slots.is_idle();
-        has_calls || self.backward.with_used(|backward| backward.ready)
+    fn is_busy(&mut self) -> bool {
+        self.was_busy = self.has_activity();
+        self.was_busy
     }
 
     fn drain(&mut self) {
