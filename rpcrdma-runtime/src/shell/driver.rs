@@ -132,7 +132,9 @@ struct State<O: Outbound> {
 }
 
 /// Maximum number of steps in one poll of a driver, so that other tasks can run.
-const MAX_STEPS: usize = 64;
+const MAX_STEPS: usize = 4;
+/// Maximum number of completions or messages that a driver handles before it wakes callers.
+const MAX_MESSAGES: usize = 16;
 
 impl<O: Outbound> Shared<O> {
     /// Returns the state of a client, and a driver that the caller must spawn. Without `connect`, `first` is
@@ -222,8 +224,10 @@ impl<O: Outbound> Submit for Shared<O> {
         waiters.next_xid(|xid| session.is_outstanding(xid))
     }
 
-    fn submit(&self, call: SessionCall) -> Result<CallId, CallError> {
-        self.with(|State { waiters, session, .. }, now| waiters.admit(call, |call| session.submit(now, call)))
+    fn submit(&self, call: SessionCall, waker: &Waker) -> Result<CallId, CallError> {
+        self.with(|State { waiters, session, .. }, now| {
+            waiters.admit(call, waker, |call| session.submit(now, call))
+        })
     }
 
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
@@ -400,12 +404,14 @@ impl<O: Outbound> Driver<O> {
             state.session.handle_timeout(now);
         }
         state.advance(now);
+        let mut messages = 0;
+        while messages < MAX_MESSAGES && !state.ended && state.poll_io(cx, now) {
+            state.advance(now);
+            messages += 1;
+        }
         let mut step = if state.ended {
             Step::End
-        } else if !state.waiters.woken().is_empty()
-            || state.poll_io(cx, now)
-            || poll_alarm(&mut self.alarm, shared.start, &mut state, cx)
-        {
+        } else if messages == MAX_MESSAGES || poll_alarm(&mut self.alarm, shared.start, &mut state, cx) {
             Step::Next
         } else {
             Step::Wait

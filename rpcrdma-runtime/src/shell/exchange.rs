@@ -69,12 +69,17 @@ pub(super) async fn transact(
     call: SessionCall,
 ) -> Result<IncomingReply, CallError> {
     let bytes = call.message.unreduced_len();
-    let mut abandon = Abandon { calls, call: Some(calls.submit(call)?) };
-    let outcome = poll_fn(|cx| match abandon.call {
-        Some(call) => calls.poll_outcome(call, cx),
-        None => Poll::Pending,
+    let mut new = Some(call);
+    let mut abandon = Abandon { calls, call: None };
+    let outcome = poll_fn(|cx| match (new.take(), abandon.call) {
+        (Some(call), _) => {
+            abandon.call = Some(calls.submit(call, cx.waker())?);
+            Poll::Pending
+        }
+        (None, Some(call)) => calls.poll_outcome(call, cx).map(Ok::<_, CallError>),
+        (None, None) => Poll::Pending,
     })
-    .await;
+    .await?;
     abandon.call = None;
     let target = || Box::new(target);
     let too_long = |source| CallError::TooLong { target: target(), bytes, reply, source };

@@ -14,11 +14,12 @@ pub(super) trait Submit: Send + Sync {
     /// Returns an XID that no outstanding call uses.
     fn next_xid(&self) -> u32;
 
-    /// Starts a call. [`Submit::poll_outcome`] returns its outcome.
+    /// Starts a call, and invokes `waker` once the call has an outcome. [`Submit::poll_outcome`] returns the
+    /// outcome.
     ///
     /// # Errors
     /// [`CallError::TooMany`], [`CallError::Disconnected`], or [`Unsendable::RepeatedXid`].
-    fn submit(&self, call: SessionCall) -> Result<CallId, CallError>;
+    fn submit(&self, call: SessionCall, waker: &Waker) -> Result<CallId, CallError>;
 
     /// Returns the outcome of a call once, and `None` afterwards. Also returns `None` if the session ended
     /// before the call had an outcome.
@@ -45,8 +46,6 @@ pub(super) struct Caller {
 }
 
 enum CallerState {
-    /// The caller has not polled yet.
-    New,
     Waiting(Waker),
     Ended(Outcome),
 }
@@ -73,6 +72,7 @@ impl Waiters {
     pub(super) fn admit(
         &mut self,
         call: SessionCall,
+        waker: &Waker,
         submit: impl FnOnce(SessionCall) -> CallId,
     ) -> Result<CallId, CallError> {
         if self.closed {
@@ -85,7 +85,7 @@ impl Waiters {
             return Err(TransportError::Unsendable(Unsendable::RepeatedXid).into());
         }
         let call = submit(call);
-        let _ = self.callers.insert(call.xid(), Caller { call, state: CallerState::New });
+        let _ = self.callers.insert(call.xid(), Caller { call, state: CallerState::Waiting(waker.clone()) });
         Ok(call)
     }
 
@@ -101,14 +101,9 @@ impl Waiters {
         cx: &mut Context<'_>,
     ) -> (Poll<Option<Outcome>>, Option<Waker>) {
         let Some(caller) = self.get_mut(call) else { return (Poll::Ready(None), None) };
-        match &caller.state {
-            CallerState::Ended(_) => {}
-            CallerState::Waiting(waker) if waker.will_wake(cx.waker()) => return (Poll::Pending, None),
-            CallerState::New | CallerState::Waiting(_) => {
-                let replaced = mem::replace(&mut caller.state, CallerState::Waiting(cx.waker().clone()));
-                let CallerState::Waiting(waker) = replaced else { return (Poll::Pending, None) };
-                return (Poll::Pending, Some(waker));
-            }
+        if let CallerState::Waiting(waker) = &mut caller.state {
+            let is_new = !waker.will_wake(cx.waker());
+            return (Poll::Pending, is_new.then(|| mem::replace(waker, cx.waker().clone())));
         }
         match self.callers.remove(call.xid()).map(|caller| caller.state) {
             Some(CallerState::Ended(outcome)) => (Poll::Ready(Some(outcome)), None),
@@ -136,7 +131,6 @@ impl Waiters {
             match caller.state {
                 CallerState::Waiting(waker) => self.woken.push(waker),
                 CallerState::Ended(_) => drop(self.callers.insert(xid, caller)),
-                CallerState::New => {}
             }
         }
     }
@@ -170,7 +164,7 @@ mod tests {
         let message = Message { stream: xid.to_be_bytes().to_vec().into(), items: Vec::new() };
         let bounds = ReplyBounds::of::<()>();
         let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
-        waiters.admit(call, |call| CallId::new(1, &call.message).0).unwrap()
+        waiters.admit(call, Waker::noop(), |call| CallId::new(1, &call.message).0).unwrap()
     }
 
     #[test]

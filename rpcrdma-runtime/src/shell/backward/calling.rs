@@ -156,10 +156,10 @@ impl<B: Backward> Submit for Shared<B> {
         waiters.next_xid(|xid| engine.as_ref().is_some_and(|engine| engine.is_outstanding(xid)))
     }
 
-    fn submit(&self, call: SessionCall) -> Result<CallId, CallError> {
+    fn submit(&self, call: SessionCall, waker: &Waker) -> Result<CallId, CallError> {
         self.change(|State { engine, waiters, .. }| {
             let engine = engine.as_mut().ok_or(CallError::Disconnected)?;
-            waiters.admit(call, |call| engine.submit(call.message))
+            waiters.admit(call, waker, |call| engine.submit(call.message))
         })
     }
 

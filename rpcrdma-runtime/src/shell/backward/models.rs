@@ -3,6 +3,7 @@
 //! reports a thread that waits forever.
 
 use std::future::poll_fn;
+use std::task::Waker;
 
 use bytes::Bytes;
 use loom::future::block_on;
@@ -70,7 +71,8 @@ fn submit(calls: &(impl Submit + ?Sized)) -> Result<CallId, CallError> {
     let stream = Bytes::copy_from_slice(&calls.next_xid().to_be_bytes());
     let message = Message { stream, items: Vec::new() };
     let bounds = ReplyBounds::of::<()>();
-    calls.submit(SessionCall { message, bounds, timeout: None, retransmit: None, memory: None })
+    let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
+    calls.submit(call, Waker::noop())
 }
 
 fn check(model: impl Fn() + Send + Sync + 'static) {

@@ -51,7 +51,7 @@ fn the_engine_and_the_task_are_dropped_with_the_connection() {
     let message = Message { stream: vec![0; 4].into(), items: Vec::new() };
     let bounds = ReplyBounds::of::<()>();
     let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
-    assert!(matches!(calls.submit(call), Err(CallError::Disconnected)));
+    assert!(matches!(calls.submit(call, Waker::noop()), Err(CallError::Disconnected)));
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn try_submit(shared: &Shared<Wired>) -> Result<CallId, CallError> {
         retransmit: None,
         memory: None,
     };
-    shared.submit(call)
+    shared.submit(call, Waker::noop())
 }
 
 /// Returns a connected client without calls, and its driver.
