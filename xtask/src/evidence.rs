@@ -28,6 +28,8 @@ struct Bench {
     arguments: &'static [&'static str],
     /// Environment variables, which are shown in the recorded command.
     environment: &'static [(&'static str, &'static str)],
+    /// The text with which the recorded part of the output begins.
+    begin: &'static str,
 }
 
 const BENCHES: &[Bench] = &[
@@ -35,17 +37,21 @@ const BENCHES: &[Bench] = &[
         name: "speed",
         arguments: &["bench", "-p", "rpcrdma-xdrgen", "--bench", "speed"],
         environment: &[],
+        begin: "",
     },
     Bench {
         name: "codec",
         arguments: &["bench", "-p", "rpcrdma-benches", "--bench", "codec", "--features", "peers"],
         environment: &[],
+        begin: "Medians in nanoseconds",
     },
     Bench {
         name: "transport",
         arguments: &["bench", "-p", "rpcrdma-benches", "--bench", "transport", "--features", "peers"],
         environment: &[("CARGO_PROFILE_BENCH_LTO", "fat"), ("CARGO_PROFILE_BENCH_CODEGEN_UNITS", "1")],
+        begin: "",
     },
+    Bench { name: "devices", arguments: &["xtask", "lab", "bench"], environment: &[], begin: "" },
 ];
 
 /// The rows of the matrix: a long job, its client, server, devices and tests.
@@ -133,6 +139,9 @@ fn measure(root: &Path, bench: &Bench) -> Result<String, String> {
     let mut command = cargo::command(root, bench.arguments);
     command.envs(bench.environment.iter().copied());
     let output = cargo::stdout(command, bench.arguments)?;
+    let begin =
+        output.find(bench.begin).ok_or_else(|| format!("the output has no line `{}`", bench.begin))?;
+    let output = output[begin..].trim();
     let now = Entry::now(root, bench.name, true, Duration::ZERO)?;
     let variables: String =
         bench.environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
@@ -141,9 +150,8 @@ fn measure(root: &Path, bench: &Bench) -> Result<String, String> {
     let arguments = bench.arguments.join(" ");
     Ok(format!(
         "{day}, revision {}, {processors} processors, Linux {kernel}:\n\n```console\n$ {variables}cargo \
-         {arguments}\n{}\n```\n",
-        now.revision,
-        output.trim()
+         {arguments}\n{output}\n```\n",
+        now.revision
     ))
 }
 
