@@ -136,7 +136,7 @@ pub trait Connection: Send {
     }
 
     /// Sends as much as possible without waiting. Returns true if nothing is left to do until input
-    /// arrives. If the method returns false, the caller must wake the task that polls the connection. The
+    /// arrives. If the method returns false, the task that polls the connection must poll it again. The
     /// default implementation leaves all sending to that task.
     fn try_flush(&mut self) -> bool {
         false

@@ -140,7 +140,7 @@ fn measure(root: &Path, bench: &Bench) -> Result<String, String> {
     command.envs(bench.environment.iter().copied());
     let output = cargo::stdout(command, bench.arguments)?;
     let begin =
-        output.find(bench.begin).ok_or_else(|| format!("the output has no line `{}`", bench.begin))?;
+        output.find(bench.begin).ok_or_else(|| format!("the output does not contain `{}`", bench.begin))?;
     let output = output[begin..].trim();
     let now = Entry::now(root, bench.name, true, Duration::ZERO)?;
     let variables: String =

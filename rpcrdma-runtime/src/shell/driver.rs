@@ -132,9 +132,10 @@ struct State<O: Outbound> {
 }
 
 /// Maximum number of steps in one poll of a driver, so that other tasks can run.
-const MAX_STEPS: usize = 4;
-/// Maximum number of completions or messages that a driver handles before it wakes callers.
-const MAX_MESSAGES: usize = 16;
+const MAX_STEPS: usize = 16;
+/// Maximum number of polls of the connection that make progress before a driver releases the lock and wakes
+/// callers.
+const MAX_POLLS: usize = 4;
 
 impl<O: Outbound> Shared<O> {
     /// Returns the state of a client, and a driver that the caller must spawn. Without `connect`, `first` is
@@ -404,14 +405,14 @@ impl<O: Outbound> Driver<O> {
             state.session.handle_timeout(now);
         }
         state.advance(now);
-        let mut messages = 0;
-        while messages < MAX_MESSAGES && !state.ended && state.poll_io(cx, now) {
+        let mut polls = 0;
+        while polls < MAX_POLLS && !state.ended && state.poll_io(cx, now) {
             state.advance(now);
-            messages += 1;
+            polls += 1;
         }
         let mut step = if state.ended {
             Step::End
-        } else if messages == MAX_MESSAGES || poll_alarm(&mut self.alarm, shared.start, &mut state, cx) {
+        } else if polls == MAX_POLLS || poll_alarm(&mut self.alarm, shared.start, &mut state, cx) {
             Step::Next
         } else {
             Step::Wait

@@ -25,7 +25,8 @@ pub(super) trait Inbound {
     fn reply(&mut self, ended: Ended<Self::Key>);
 
     /// Returns true if a call is arriving or unanswered, a reply is not completely sent, or the server may
-    /// call its client. Such a connection is not idle.
+    /// call its client. Such a connection is not idle. [`Inbound::next`] returns [`Event::Activity`] when the
+    /// value changes.
     fn is_busy(&mut self) -> bool;
 
     /// Drops new calls, and closes the connection once the running calls have ended.

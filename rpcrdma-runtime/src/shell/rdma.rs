@@ -186,8 +186,8 @@ impl<C: Connection> RdmaInbound<C> {
         };
         let Some(completion) = others else { return };
         // If the owner's share is used up, even small calls wait, because their unread replies use memory. A
-        // connection may exceed the share by one call, because a call is not counted until the connection
-        // next waits for an event.
+        // connection may exceed the share by one call, because a call is counted only before the next
+        // completion is handled.
         self.responder.hold_calls(if self.account.has_room() { SMALL + 1 } else { 0 });
         if self.refuse_until.is_some_and(|until| until <= Instant::now()) {
             self.refuse_until = self.serving.refuse_fatal_calls(&mut self.responder, self.peer);
@@ -214,8 +214,8 @@ impl<C: Connection> RdmaInbound<C> {
         self.stats.refusals(&refusals);
     }
 
-    /// Handles the next completion that needs no waiting, if any. Sends output only if no completion is
-    /// available, so that replies to calls that arrive together share one write.
+    /// Handles the next completion that needs no waiting, and returns whether there was one. Sends output only
+    /// if no completion is available, so that replies to calls that arrive together share one write.
     fn flush(&mut self) -> bool {
         let completion = self.connection.try_completion().or_else(|| {
             self.connection.try_flush();
@@ -256,7 +256,9 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 self.responder.close(CloseReason::Local);
                 continue;
             }
-            if self.flush() {
+            // A refused call causes no other event. It counts as activity before its answer is sent.
+            let is_new_activity = !self.was_busy && self.has_activity();
+            if !is_new_activity && self.flush() {
                 continue;
             }
             if self.was_busy != self.has_activity() {

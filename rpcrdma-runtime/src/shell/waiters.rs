@@ -14,8 +14,8 @@ pub(super) trait Submit: Send + Sync {
     /// Returns an XID that no outstanding call uses.
     fn next_xid(&self) -> u32;
 
-    /// Starts a call, and invokes `waker` once the call has an outcome. [`Submit::poll_outcome`] returns the
-    /// outcome.
+    /// Starts a call. [`Submit::poll_outcome`] returns its outcome. `waker` is invoked once the call has ended,
+    /// unless [`Submit::poll_outcome`] replaces it.
     ///
     /// # Errors
     /// [`CallError::TooMany`], [`CallError::Disconnected`], or [`Unsendable::RepeatedXid`].
@@ -161,10 +161,14 @@ mod tests {
     }
 
     fn admit(waiters: &mut Waiters, xid: u32) -> CallId {
+        admit_with(waiters, xid, Waker::noop())
+    }
+
+    fn admit_with(waiters: &mut Waiters, xid: u32, waker: &Waker) -> CallId {
         let message = Message { stream: xid.to_be_bytes().to_vec().into(), items: Vec::new() };
         let bounds = ReplyBounds::of::<()>();
         let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
-        waiters.admit(call, Waker::noop(), |call| CallId::new(1, &call.message).0).unwrap()
+        waiters.admit(call, waker, |call| CallId::new(1, &call.message).0).unwrap()
     }
 
     #[test]
@@ -192,6 +196,21 @@ mod tests {
     impl std::task::Wake for Count {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_caller_that_has_not_polled_again_is_woken() {
+        for closes in [false, true] {
+            let (mut waiters, count) = (starting_at(1), Arc::new(Count::default()));
+            let call = admit_with(&mut waiters, 1, &Waker::from(count.clone()));
+            if closes {
+                waiters.close()
+            } else {
+                waiters.end(call, Err(TransportError::NotReady))
+            }
+            waiters.take_woken().into_iter().for_each(Waker::wake);
+            assert_eq!(count.0.load(Ordering::Relaxed), 1);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use loom::future::block_on;
@@ -141,6 +142,10 @@ fn submit(shared: &Shared<Wired>) -> CallId {
 }
 
 fn try_submit(shared: &Shared<Wired>) -> Result<CallId, CallError> {
+    submit_with(shared, Waker::noop())
+}
+
+fn submit_with(shared: &Shared<Wired>, waker: &Waker) -> Result<CallId, CallError> {
     let stream = Bytes::copy_from_slice(&shared.next_xid().to_be_bytes());
     let message = Message { stream, items: Vec::new() };
     let call = SessionCall {
@@ -150,7 +155,7 @@ fn try_submit(shared: &Shared<Wired>) -> Result<CallId, CallError> {
         retransmit: None,
         memory: None,
     };
-    shared.submit(call, Waker::noop())
+    shared.submit(call, waker)
 }
 
 /// Returns a connected client without calls, and its driver.
@@ -184,8 +189,14 @@ fn a_call_is_answered(blocked: bool) {
     model(blocked, |shared, wire| {
         let wire = wire.clone();
         let server = thread::spawn(move || answer(&wire));
-        let call = submit(shared);
-        let outcome = block_on(poll_fn(|cx| shared.poll_outcome(call, cx)));
+        let mut submitted = None;
+        let outcome = block_on(poll_fn(|cx| match submitted {
+            Some(call) => shared.poll_outcome(call, cx),
+            None => {
+                submitted = Some(submit_with(shared, cx.waker()).unwrap());
+                Poll::Pending
+            }
+        }));
         assert!(matches!(outcome, Some(Ok(_))));
         server.join().unwrap();
     });
@@ -215,6 +226,34 @@ fn calls_that_are_made_together_share_a_write() {
         assert!(shared.lock().driver.is_none(), "the driver is woken");
         poll();
         assert_eq!(wire.lock().unwrap().calls.len(), 3);
+    });
+}
+
+struct Flag(AtomicBool);
+
+impl std::task::Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_driver_lets_other_tasks_run() {
+    const MORE: usize = 3;
+    check(|| {
+        let wire = SharedWire::default();
+        let (shared, mut driver) = client(&wire, false);
+        let call = submit(&shared);
+        let replies = MAX_STEPS * MAX_POLLS + MORE;
+        wire.lock().unwrap().replies.extend(std::iter::repeat_n(call, replies));
+        let woken = Arc::new(Flag(AtomicBool::new(false)));
+        let waker = Waker::from(woken.clone());
+        let mut cx = Context::from_waker(&waker);
+        for (left, is_woken) in [(MORE, true), (0, false)] {
+            assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());
+            assert_eq!(wire.lock().unwrap().replies.len(), left);
+            assert_eq!(woken.0.swap(false, Ordering::Relaxed), is_woken);
+        }
     });
 }
 

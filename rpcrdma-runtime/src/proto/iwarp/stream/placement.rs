@@ -91,7 +91,7 @@ impl Stream {
             seen(octets);
             let (payload, rest) = octets.split_at_checked(placement.missing).unwrap_or((octets, &[]));
             placement.pass(payload);
-            following.extend(rest.iter().copied());
+            following.extend(rest.iter().copied().take(TRAILER + HEAD));
             memory.truncate(placement.at);
         }
         self.inbound.placement = Some(placement);
