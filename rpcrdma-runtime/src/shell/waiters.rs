@@ -14,8 +14,8 @@ pub(super) trait Submit: Send + Sync {
     /// Returns an XID that no outstanding call uses.
     fn next_xid(&self) -> u32;
 
-    /// Starts a call. [`Submit::poll_outcome`] returns its outcome. `waker` is invoked once the call has ended,
-    /// unless [`Submit::poll_outcome`] replaces it.
+    /// Starts a call. [`Submit::poll_outcome`] returns its outcome. `waker` is invoked once the call has
+    /// ended, unless [`Submit::poll_outcome`] replaces it.
     ///
     /// # Errors
     /// [`CallError::TooMany`], [`CallError::Disconnected`], or [`Unsendable::RepeatedXid`].
