@@ -18,16 +18,16 @@ pub(super) trait Inbound {
     /// Identifies a call in [`Inbound::reply`].
     type Key: Send + 'static;
 
-    /// Sends queued output and waits for the next event. Cancel safe.
-    fn next(&mut self) -> impl Future<Output = Event<Self::Key>> + Send;
+    /// Sends queued output and waits for the next event. `was_busy` is the last known value of
+    /// [`Inbound::is_busy`]. Cancel safe.
+    fn next(&mut self, was_busy: bool) -> impl Future<Output = Event<Self::Key>> + Send;
 
     /// Ends a call, with or without a reply.
     fn reply(&mut self, ended: Ended<Self::Key>);
 
     /// Returns true if a call is arriving or unanswered, a reply is not completely sent, or the server may
-    /// call its client. Such a connection is not idle. [`Inbound::next`] returns [`Event::Activity`] when the
-    /// value changes.
-    fn is_busy(&mut self) -> bool;
+    /// call its client. Such a connection is not idle.
+    fn is_busy(&self) -> bool;
 
     /// Drops new calls, and closes the connection once the running calls have ended.
     fn drain(&mut self);
@@ -36,7 +36,7 @@ pub(super) trait Inbound {
 pub(super) enum Event<K> {
     /// A call has arrived. Over RPC-over-RDMA, the memory is present only if the call waited for memory.
     Call(K, Received, Option<CallMemory>),
-    /// [`Inbound::is_busy`] would return another value than the last time.
+    /// The value of [`Inbound::is_busy`] has changed.
     Activity,
     Closed(CloseReason),
 }
@@ -50,11 +50,11 @@ pub(super) async fn serve<I: Inbound>(
 ) -> CloseReason {
     let mut running = Running::new(executor);
     let mut stopped = std::pin::pin!(stopped(&mut stopping));
-    let mut draining = false;
+    let (mut draining, mut is_busy) = (false, false);
     let set_idle = |is_idle| slot.into_iter().for_each(|slot| slot.set_idle(is_idle));
     loop {
         tokio::select! {
-            event = inbound.next() => match event {
+            event = inbound.next(is_busy) => match event {
                 Event::Activity => {}
                 Event::Call(key, message, memory) => {
                     let at_once = running.start(key, message, memory);
@@ -74,7 +74,7 @@ pub(super) async fn serve<I: Inbound>(
                 inbound.drain();
             }
         }
-        let is_busy = inbound.is_busy();
+        is_busy = inbound.is_busy();
         set_idle(running.is_empty() && !is_busy);
     }
 }

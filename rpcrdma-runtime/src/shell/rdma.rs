@@ -95,8 +95,6 @@ pub(super) struct RdmaInbound<C> {
     waiting_memory: WaitingMemory,
     /// The memory of admitted calls that have not arrived completely.
     fetching: Vec<(CallKey, CallMemory)>,
-    /// The last value that [`Inbound::is_busy`] returned.
-    was_busy: bool,
     warnings: Warnings,
 }
 
@@ -134,7 +132,6 @@ impl<C: Connection> RdmaInbound<C> {
             account,
             waiting: WaitingCalls::default(),
             fetching: Vec::new(),
-            was_busy: false,
             warnings: serving.warnings().clone(),
         };
         (inbound, executor)
@@ -223,11 +220,6 @@ impl<C: Connection> RdmaInbound<C> {
         });
         completion.map(|completion| self.handle_completion(completion)).is_some()
     }
-
-    fn has_activity(&self) -> bool {
-        let has_calls = self.responder.has_calls() || self.responder.unsent_bytes() > 0;
-        has_calls || self.backward.with_used(|backward| backward.is_ready())
-    }
 }
 
 impl<C> Drop for RdmaInbound<C> {
@@ -241,7 +233,7 @@ impl<C> Drop for RdmaInbound<C> {
 impl<C: Connection> Inbound for RdmaInbound<C> {
     type Key = Key;
 
-    async fn next(&mut self) -> Event<Key> {
+    async fn next(&mut self, was_busy: bool) -> Event<Key> {
         loop {
             if let Some(event) = self.take_event() {
                 return event;
@@ -256,12 +248,13 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 self.responder.close(CloseReason::Local);
                 continue;
             }
+            let is_busy = self.is_busy();
             // A refused call causes no other event. It counts as activity before its answer is sent.
-            let is_new_activity = !self.was_busy && self.has_activity();
+            let is_new_activity = is_busy && !was_busy;
             if !is_new_activity && self.flush() {
                 continue;
             }
-            if self.was_busy != self.has_activity() {
+            if is_busy != was_busy {
                 return Event::Activity;
             }
             tokio::select! {
@@ -301,9 +294,9 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn is_busy(&mut self) -> bool {
-        self.was_busy = self.has_activity();
-        self.was_busy
+    fn is_busy(&self) -> bool {
+        let has_calls = self.responder.has_calls() || self.responder.unsent_bytes() > 0;
+        has_calls || self.backward.with_used(|backward| backward.is_ready())
     }
 
     fn drain(&mut self) {

@@ -48,8 +48,6 @@ pub(super) struct TcpInbound {
     small: Permit,
     /// The memory of the arriving call, if the call waited for memory.
     arriving: Option<CallMemory>,
-    /// The last value that [`Inbound::is_busy`] returned.
-    was_busy: bool,
     stats: ServerStats,
     warnings: Warnings,
 }
@@ -82,7 +80,6 @@ impl TcpInbound {
             small: account.permit(),
             account,
             arriving: None,
-            was_busy: false,
             stats: serving.stats().clone(),
             warnings: serving.warnings().clone(),
         };
@@ -94,7 +91,7 @@ impl TcpInbound {
         self.backward.with(|backward| backward.requester.ended(reason));
     }
 
-    async fn event(&mut self) -> io::Result<Event<Key>> {
+    async fn event(&mut self, was_busy: bool) -> io::Result<Event<Key>> {
         loop {
             if let Some(error) = self.failed.take() {
                 return Err(error);
@@ -126,7 +123,7 @@ impl TcpInbound {
                 self.outgoing.push(call, slot)?;
             }
             self.count_small();
-            if self.was_busy != self.has_activity() {
+            if was_busy != self.is_busy() {
                 return Ok(Event::Activity);
             }
             if !may_read {
@@ -174,11 +171,6 @@ impl TcpInbound {
         Ok(must_wait.then_some(len as u64))
     }
 
-    fn has_activity(&self) -> bool {
-        let has_calls = self.incoming.is_partial() || !self.slots.is_idle();
-        has_calls || self.backward.with_used(|backward| backward.ready)
-    }
-
     fn count_small(&self) {
         self.small.set((self.slots.unwritten() as u64).saturating_mul(SMALL_CALL));
     }
@@ -211,8 +203,8 @@ impl TcpInbound {
 impl Inbound for TcpInbound {
     type Key = Key;
 
-    async fn next(&mut self) -> Event<Self::Key> {
-        match self.event().await {
+    async fn next(&mut self, was_busy: bool) -> Event<Self::Key> {
+        match self.event(was_busy).await {
             Ok(event) => event,
             Err(error) => {
                 if let Some(message) = self.incoming.refused(&error) {
@@ -238,9 +230,9 @@ impl Inbound for TcpInbound {
         }
     }
 
-    fn is_busy(&mut self) -> bool {
-        self.was_busy = self.has_activity();
-        self.was_busy
+    fn is_busy(&self) -> bool {
+        let has_calls = self.incoming.is_partial() || !self.slots.is_idle();
+        has_calls || self.backward.with_used(|backward| backward.ready)
     }
 
     fn drain(&mut self) {
