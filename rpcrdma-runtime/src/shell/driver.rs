@@ -354,15 +354,12 @@ impl<O: Outbound> State<O> {
         self.counted = (now, counts);
     }
 
-    fn poll_io(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        let (Some(connection), Some(requester)) = (&mut self.connection, self.session.requester_mut()) else {
-            return false;
-        };
-        let is_ready = connection.poll(requester, cx).is_ready();
-        if is_ready {
-            self.session.process_events(now);
+    /// Polls the connection. Returns true if it made progress; [`State::advance`] must then be called.
+    fn poll_io(&mut self, cx: &mut Context<'_>) -> bool {
+        match (&mut self.connection, self.session.requester_mut()) {
+            (Some(connection), Some(requester)) => connection.poll(requester, cx).is_ready(),
+            _ => false,
         }
-        is_ready
     }
 
     /// Sets the waker of the driver's task. Returns the replaced waker, which must be dropped after the lock
@@ -406,7 +403,7 @@ impl<O: Outbound> Driver<O> {
         }
         state.advance(now);
         let mut polls = 0;
-        while polls < MAX_POLLS && !state.ended && state.poll_io(cx, now) {
+        while polls < MAX_POLLS && !state.ended && state.poll_io(cx) {
             state.advance(now);
             polls += 1;
         }

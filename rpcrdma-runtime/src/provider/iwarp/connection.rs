@@ -109,8 +109,8 @@ impl IwarpConnection {
     fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
         let mut accepted = 0;
         while self.phase == Phase::Open && accepted < TURN {
-            if self.queued < OUTPUT / 2 && self.stream.has_output() {
-                self.resize_fpdus();
+            self.resize_fpdus();
+            if self.queued < OUTPUT / 2 {
                 self.queued += self.stream.poll_transmit(OUTPUT - self.queued, &mut self.output);
             }
             if self.output.is_empty() {
