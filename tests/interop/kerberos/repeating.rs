@@ -1,4 +1,4 @@
-//! A relay for RPC over TCP that sends each call twice.
+//! A relay for RPC over TCP that sends each call in a GSS context twice.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use crate::relay::Relay;
 
 #[derive(Default)]
 pub(super) struct Records {
-    /// The number of calls. A call counts once, although it is sent twice.
+    /// The number of calls. A call that is sent twice counts once.
     calls: AtomicUsize,
     replies: AtomicUsize,
 }
@@ -27,13 +27,14 @@ pub(super) fn repeating(target: u16) -> (Relay, Arc<Records>) {
     let relay = Relay::start(target, move |client, server| {
         let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         let [calls, replies] = [counted.clone(), counted.clone()];
-        thread::spawn(move || copy_records(from, to, 2, &calls.calls));
-        thread::spawn(move || copy_records(server, client, 1, &replies.replies));
+        let times = |record: &[u8]| if is_call_in_context(record) { 2 } else { 1 };
+        thread::spawn(move || copy_records(from, to, times, &calls.calls));
+        thread::spawn(move || copy_records(server, client, |_| 1, &replies.replies));
     });
     (relay, records)
 }
 
-fn copy_records(mut from: TcpStream, mut to: TcpStream, times: usize, count: &AtomicUsize) {
+fn copy_records(mut from: TcpStream, mut to: TcpStream, times: impl Fn(&[u8]) -> usize, count: &AtomicUsize) {
     let mut record = Vec::new();
     let mut mark = [0; 4];
     while from.read_exact(&mut mark).is_ok() {
@@ -45,7 +46,7 @@ fn copy_records(mut from: TcpStream, mut to: TcpStream, times: usize, count: &At
             break;
         }
         if fragment & 0x8000_0000 != 0 {
-            if to.write_all(&record.repeat(times)).is_err() {
+            if to.write_all(&record.repeat(times(&record))).is_err() {
                 break;
             }
             count.fetch_add(1, Ordering::Relaxed);
@@ -54,4 +55,19 @@ fn copy_records(mut from: TcpStream, mut to: TcpStream, times: usize, count: &At
     }
     let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
+}
+
+/// Says whether the credential of a call has the flavor RPCSEC_GSS and the procedure DATA. A server may answer
+/// both copies of other calls: calls that create a context have no sequence number, and calls that destroy a
+/// context delete the record of their own number.
+fn is_call_in_context(record: &[u8]) -> bool {
+    const RPCSEC_GSS: u32 = 6;
+    const DATA: u32 = 0;
+    // After the record mark: XID, message type, RPC version, program, version, procedure; then the flavor, the
+    // length of the credential, its version, and its procedure.
+    let word = |index: usize| {
+        let at = 4 + 4 * index;
+        record.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().unwrap()))
+    };
+    word(6) == Some(RPCSEC_GSS) && word(9) == Some(DATA)
 }
