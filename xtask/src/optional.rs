@@ -1,5 +1,5 @@
 //! Runs Clippy, rustdoc and tests with all optional features at once: OpenTelemetry, RDMA devices and
-//! Kerberos. These features are off by default.
+//! Kerberos. Clippy and rustdoc also enable the benchmarks. These features are off by default.
 //!
 //! The commands select the entire workspace. If they selected individual packages, cargo would compile the
 //! dependencies again, with fewer features. However, if one package enables a feature of a dependency, these
@@ -51,8 +51,11 @@ const FEATURES: [Optional; 3] = [
 
 pub(crate) const KRB5_FEATURES: &str = "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5";
 
+/// Enables the benchmarks, which have no tests.
+const BENCHES: &str = "rpcrdma-benches/peers";
+
 pub(crate) fn check(root: &Path) -> Result<(), String> {
-    let features = joined(&available("optional"));
+    let features = [joined(&available("optional")).as_str(), BENCHES].join(",");
     cargo::clippy(root, &["--features", &features])?;
     cargo::rustdoc(root, &["--features", &features])
 }
