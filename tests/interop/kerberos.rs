@@ -134,8 +134,8 @@ impl LinuxClient<'_> {
         }
     }
 
-    /// Sends each call in a context over TCP to our server twice. The calls change no files, so their replies are not
-    /// cached, and the server must drop the repeated calls (RFC 2203 section 5.3.3.1).
+    /// Sends each call in a GSS context over TCP to our server twice. The calls change no files, so their
+    /// replies are not cached, and the server must drop the repeated calls (RFC 2203 section 5.3.3.1).
     fn repeats_calls(&self, tcp: u16) {
         for sec in SERVICES {
             let (relay, records) = repeating(tcp);

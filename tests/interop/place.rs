@@ -70,8 +70,8 @@ pub(crate) fn provider() -> Provider {
     if let Some(Ours::Verbs(_)) = inside() { Provider::Verbs } else { Provider::Iwarp }
 }
 
-/// Returns the path of one of our programs on the machine where this program runs. `built` is the path of
-/// the program on the host.
+/// Returns the path of one of our programs on the machine that runs the tests: the host or the guest. `built`
+/// is the program's path on the host.
 pub(crate) fn program(built: &str) -> PathBuf {
     let name = Path::new(built).file_name().unwrap();
     inside().map_or_else(|| PathBuf::from(built), |ours| Path::new(ours.programs()).join(name))

@@ -213,8 +213,8 @@ fn paths(ldd: &str) -> Result<Vec<PathBuf>, String> {
     Ok(files.filter(|file| file.starts_with('/')).map(PathBuf::from).collect())
 }
 
-/// Copies a file to the same path in the root, but with the canonical path of its directory. If the file is a
-/// link, the copy has the content of the link's target.
+/// Copies a file into the root, below the canonical path of the file's directory. If the file is a link, the
+/// copy has the content of the link's target.
 fn copy(root: &Path, file: &Path) -> io::Result<()> {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());

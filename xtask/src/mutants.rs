@@ -61,7 +61,7 @@ struct List {
     survivors: Vec<Survivor>,
 }
 
-/// A mutation: a text that occurs once in a file, and its replacement.
+/// A mutation: a string that must occur exactly once in a file, and its replacement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {

@@ -122,8 +122,8 @@ const fn has_no_items<T: Layout>() -> bool {
 /// An array created from a slice borrows the slice. A decoded array borrows the part of the message that
 /// contains the elements. Decoding validates each element but stores none. [`ArrayRef::iter`] decodes the
 /// elements again one by one, as do comparison, hashing and printing. A value therefore needs no memory other
-/// than the message, and each level of nested arrays costs one more decoding. Encoding copies the encoded
-/// elements.
+/// than the message, and each level of nested arrays costs one more decoding. Encoding a decoded array
+/// copies the elements' bytes from the message.
 ///
 /// Decoding an array whose elements can contain DDP-eligible items does not compile.
 ///

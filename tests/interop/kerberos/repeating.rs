@@ -57,14 +57,13 @@ fn copy_records(mut from: TcpStream, mut to: TcpStream, times: impl Fn(&[u8]) ->
     let _ = from.shutdown(Shutdown::Both);
 }
 
-/// Says whether the credential of a call has the flavor RPCSEC_GSS and the procedure DATA. A server may answer
-/// both copies of other calls: calls that create a context have no sequence number, and calls that destroy a
-/// context delete the record of their own number.
+/// Returns true if the credential of a call has the flavor RPCSEC_GSS and the procedure DATA. A server may
+/// answer both copies of a call that creates a context, because such a call has no sequence number.
 fn is_call_in_context(record: &[u8]) -> bool {
     const RPCSEC_GSS: u32 = 6;
     const DATA: u32 = 0;
-    // After the record mark: XID, message type, RPC version, program, version, procedure; then the flavor, the
-    // length of the credential, its version, and its procedure.
+    // The words after the record mark are: XID, message type, RPC version, program, version, procedure,
+    // flavor, and the length, version and procedure of the credential.
     let word = |index: usize| {
         let at = 4 + 4 * index;
         record.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().unwrap()))

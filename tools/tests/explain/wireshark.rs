@@ -25,7 +25,7 @@ pub(crate) fn is_available() -> bool {
     there
 }
 
-/// Checks that Wireshark reports no problems in a capture, and finds the same messages and chunks as
+/// Checks that Wireshark reports no problems in a capture, and that it finds the same messages and chunks as
 /// `explain`, in the same order. Wireshark must also decode at least the given number of packets of each
 /// protocol.
 pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {

@@ -191,7 +191,8 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     here.or_else(|| if error.reason == Reason::Semicolon { None } else { first() })
 }
 
-/// Words that begin a type or an arm, and that are long enough to be distinguished from names.
+/// Keywords that begin a type or an arm. Leaves out keywords such as `int` and `short`, because names often
+/// differ from them by only one letter.
 const BEGIN_TYPE: &[&str] =
     &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
 

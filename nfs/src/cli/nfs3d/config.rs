@@ -49,7 +49,7 @@ impl Nfs3dConfig {
     /// invalid, if no directory is given, or if export tables are combined with a directory outside of them.
     /// For an invalid entry of the file, the message contains the line and, if known, the option.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
-        // `valid_start` ignores invalid arguments. The parsers below report them.
+        // `valid_start` stops at the first invalid argument without an error. The parsers below report it.
         let named =
             valid_start(line).and_then(|given| Some((given.get_one::<PathBuf>("config")?.clone(), given)));
         let Some((path, given)) = named else {
