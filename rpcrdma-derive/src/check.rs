@@ -133,7 +133,7 @@ fn unnamed(ty: &Type) -> Option<Error> {
             "a tuple has no encoding: write a struct, whose fields have names"
         }
         Type::Slice(_) => {
-            "an array without a length has no encoding: write a `Vec`, or an `ArrayRef<'a, T>` to borrow it"
+            "a slice has no encoding: write a `Vec`, or an `ArrayRef<'a, T>` to borrow the elements"
         }
         Type::TraitObject(_) | Type::ImplTrait(_) | Type::Infer(_) => {
             "this type cannot be decoded: name one type, or write a union of several"

@@ -554,8 +554,8 @@ fn a_binding_bounds_only_the_unbounded_parts_of_a_result() {
         );
         found_in(&[("a.x", xdr), ("a.ddp.toml", &text)], places, &[]);
     };
-    // `rest` is a `res` without data: the length of the data, and the name with its length. `list` is the
-    // count of a `many`, and 70,000 elements without data.
+    // `rest` is the encoded size of a `res` without its data: the length word of the data, and the name with
+    // its length word. `list` is the size of a `many` with 70,000 such elements and their count.
     let (rest, list) = (108, 4 + 70_000 * 108);
     checked(&xdr(""), rest, list, &["X327 3:11"]);
     checked(&xdr(""), rest - 1, list - 1, &["X327 3:11", "X326 6:13", "X326 8:13"]);

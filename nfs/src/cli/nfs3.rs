@@ -69,7 +69,7 @@ pub enum Nfs3Command {
         /// The options for copying
         #[command(flatten)]
         how: CopyOptions,
-        /// File, or with -r a directory
+        /// File or, with -r, directory
         url: Url,
         /// Local file or directory; the default is the file's name in the working directory
         to: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub enum Nfs3Command {
         /// Read the stored data back, and fail if it differs
         #[arg(long)]
         verify: bool,
-        /// Local file, or with -r a directory
+        /// Local file or, with -r, directory
         from: PathBuf,
         /// Target file, or directory in which to store the file
         url: Url,
@@ -92,7 +92,7 @@ pub enum Nfs3Command {
         /// Also remove directories with everything below them
         #[arg(short, long)]
         recursive: bool,
-        /// Files, or with -r directories
+        /// Files and symbolic links or, with -r, also directories
         #[arg(required = true)]
         urls: Vec<Url>,
     },

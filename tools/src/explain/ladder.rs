@@ -113,9 +113,7 @@ impl<'a> Part<'a> {
                 let kind = if *problem { RowKind::Problem } else { RowKind::Connection };
                 row(Some(*time), *by, kind, text.clone())
             }
-            Part::MoreNotes(more) => {
-                row(None, None, RowKind::Connection, format!("{more} more notes are not shown"))
-            }
+            Part::MoreNotes(more) => row(None, None, RowKind::Connection, format!("notes not shown: {more}")),
             Part::Call(call) if is_brief => vec![brief_row(call)],
             Part::Call(call) => call_rows(call),
             Part::Repeated(repeated) => vec![head(repeated.first, repeated.text(&name(repeated.first)))],

@@ -122,10 +122,10 @@ fn has_section(changelog: &str, version: &str) -> Result<()> {
             .bytes()
             .enumerate()
             .all(|(at, byte)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() });
-    ensure!(is_date, "the section of {version} has no date YYYY-MM-DD: `{rest}`");
+    ensure!(is_date, "the section for {version} has no date YYYY-MM-DD: `{rest}`");
     let text = lines.take_while(|line| !line.starts_with("## "));
     let has_text = text.into_iter().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
-    ensure!(has_text, "the section of {version} is empty");
+    ensure!(has_text, "the section for {version} is empty");
     Ok(())
 }
 
