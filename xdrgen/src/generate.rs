@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::ast::{Expansion, Namespace, Specification};
+use crate::ast::{Expansion, Namespace};
 use crate::binding;
 use crate::diag::{self, Count, Diagnostic, DocumentKind, Found, OutputKind, Severity};
 use crate::emit::{self, Emitter, Head};
@@ -69,7 +69,7 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (mut module, mut generated, documents) = analyzed(sources, options);
     if generated.is_complete {
         let first = SourceId(narrow(sources.iter().count()));
-        let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
+        let specifications = documents.iter().map(|document| (document.id, &document.specification));
         let namespaces = namespace::separate(&mut module, specifications, first);
         let modules = modules(sources, &namespaces, &module, options, &mut generated.diagnostics);
         generated.files = emitted(&module, modules, sources, options);
@@ -107,7 +107,6 @@ pub(crate) fn resolved(
         .map(|(id, source)| read(id, source, options, &mut found, &mut Count::default()))
         .collect();
     let known = Known { complete_programs: false, ..known(&mut documents, sources, options, &mut found) };
-    let documents = views(&documents);
     let unread = Unread::of(&documents, sources, &found);
     let Resolved { hir, found: mut more, .. } =
         if all { resolve::latest(&documents, &known) } else { resolve::resolve(&documents, &known) };
@@ -120,7 +119,7 @@ pub(crate) fn resolved(
     (hir, found, expansions)
 }
 
-fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
+fn expansions(documents: &[Document]) -> Vec<Expansion> {
     let mut all: Vec<Expansion> =
         documents.iter().flat_map(|document| document.specification.expansions.clone()).collect();
     all.sort_by_key(|one| (one.span.source, one.span.start));
@@ -133,7 +132,7 @@ fn read(
     options: &Options,
     found: &mut Vec<Diagnostic>,
     more: &mut Count,
-) -> (SourceId, Specification, Trust) {
+) -> Document {
     let extract = crate::parse::extract(id, source);
     let parse_options = crate::parse::ParseOptions {
         defined: options.defined.clone(),
@@ -148,14 +147,14 @@ fn read(
         _ if extract.published => Trust::Published,
         _ => Trust::Own,
     };
-    (id, specification, trust)
+    Document { id, specification, trust }
 }
 
 /// Qualifies names by namespaces, merges additions into the definitions that they extend, and supplies
 /// missing definitions from macros, the command line and the prelude. Returns the settings for
 /// `resolve::resolve`.
 fn known<'a>(
-    documents: &mut [(SourceId, Specification, Trust)],
+    documents: &mut [Document],
     sources: &Sources,
     options: &'a Options,
     found: &mut Vec<Diagnostic>,
@@ -168,7 +167,7 @@ fn known<'a>(
         complete_programs: true,
     };
     let mut specifications: Vec<_> =
-        documents.iter_mut().map(|(_, specification, _)| specification).collect();
+        documents.iter_mut().map(|document| &mut document.specification).collect();
     namespace::resolve(&mut specifications);
     let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source, options));
     resolve::merge(&mut specifications, &name_of, found);
@@ -176,19 +175,9 @@ fn known<'a>(
     known
 }
 
-fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
-    documents
-        .iter()
-        .map(|(id, specification, trust)| Document { id: *id, specification, trust: *trust })
-        .collect()
-}
-
 /// Returns the module, the summary with the findings, and the documents without their definitions.
-fn analyzed(
-    sources: &Sources,
-    options: &Options,
-) -> (Module, Generated, Vec<(SourceId, Specification, Trust)>) {
-    let mut documents: Vec<(SourceId, Specification, Trust)> = Vec::new();
+fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated, Vec<Document>) {
+    let mut documents = Vec::new();
     let mut bindings = Vec::new();
     let (mut found, mut more) = (Vec::new(), Count::default());
     for (id, source) in sources.iter() {
@@ -203,26 +192,25 @@ fn analyzed(
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
     // A document without definitions is an error only if no document has definitions.
-    if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
+    let specifications = || documents.iter().map(|document| &document.specification);
+    if specifications().all(|one| one.definitions.is_empty() && one.additions.is_empty()) {
         let nothing = diag::Kind::Document(DocumentKind::NoDefinition);
         let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.kind == nothing);
         empty.for_each(|found| found.severity = Severity::Error);
     }
     let has_bad_settings = !badly_set.is_empty();
     found.append(&mut badly_set);
-    let definitions = documents
-        .iter()
-        .flat_map(|(_, specification, _)| &specification.definitions)
+    let definitions = specifications()
+        .flat_map(|specification| &specification.definitions)
         .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
         .count();
     let known = known(&mut documents, sources, options, &mut found);
-    let views = views(&documents);
-    let unread = Unread::of(&views, sources, &found);
-    let Resolved { hir, is_complete, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
+    let unread = Unread::of(&documents, sources, &found);
+    let Resolved { hir, is_complete, found: mut diagnostics, .. } = resolve::resolve(&documents, &known);
     crate::check::remaining(&hir, &mut diagnostics);
-    let expansions = expansions(&views);
+    let expansions = expansions(&documents);
     // Frees the syntax trees before lowering.
-    documents.iter_mut().for_each(|(_, specification, _)| specification.definitions = Vec::new());
+    documents.iter_mut().for_each(|document| document.specification.definitions = Vec::new());
     let summary = Summary {
         documents: documents.len(),
         definitions,

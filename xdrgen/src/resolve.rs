@@ -44,12 +44,12 @@ pub(crate) struct Resolved {
 }
 
 /// Resolves documents with all extensions of definitions, including those that break the extension rules.
-pub(crate) fn latest(documents: &[Document<'_>], known: &Known<'_>) -> Resolved {
+pub(crate) fn latest(documents: &[Document], known: &Known<'_>) -> Resolved {
     at_stage(documents, known, usize::MAX)
 }
 
 /// Resolves documents. A document may extend enums and unions of earlier documents.
-pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved {
+pub(crate) fn resolve(documents: &[Document], known: &Known<'_>) -> Resolved {
     let last = latest(documents, known);
     let mut before: Option<Resolved> = None;
     for stage in 1..=last.stages {
@@ -68,7 +68,7 @@ pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved
 }
 
 /// Resolves documents with at most `stage` extensions of each definition.
-fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Resolved {
+fn at_stage(documents: &[Document], known: &Known<'_>, stage: usize) -> Resolved {
     let mut found = Found::default();
     let scope = Scope::new(documents, known, stage, &mut found);
     let mut resolver = Resolver::new(scope, known, found);

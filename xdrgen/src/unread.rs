@@ -14,7 +14,7 @@ pub(crate) struct Unread<'s> {
 impl<'s> Unread<'s> {
     /// Collects the words of unparsed text if the documents have errors. Otherwise, collects no words,
     /// because omitted definitions have their own findings.
-    pub(crate) fn of(documents: &[Document<'_>], sources: &'s Sources, found: &[Diagnostic]) -> Self {
+    pub(crate) fn of(documents: &[Document], sources: &'s Sources, found: &[Diagnostic]) -> Self {
         let spans = documents.iter().flat_map(|document| &document.specification.unread);
         let spans = spans.filter(|_| diag::has_errors(found));
         let mut words: Vec<&str> = spans.flat_map(|span| words(text(sources, *span))).collect();

@@ -14,7 +14,7 @@ use crate::source::{SourceId, Span, Trust};
 
 type Name = (Space, String);
 
-type Use<'a> = (&'a Document<'a>, &'a Definition, Span);
+type Use<'a> = (&'a Document, &'a Definition, Span);
 
 struct Omission<'a> {
     scope: &'a Scope<'a>,
@@ -37,7 +37,7 @@ struct Omission<'a> {
 pub(super) fn omit(
     hir: &mut Hir,
     scope: &Scope<'_>,
-    documents: &[Document<'_>],
+    documents: &[Document],
     known: &Known<'_>,
     unresolved: Vec<Unresolved>,
     found: &mut Found,
@@ -93,7 +93,7 @@ pub(super) fn omit(
 }
 
 impl<'a> Omission<'a> {
-    fn new(scope: &'a Scope<'a>, documents: &'a [Document<'a>], known: &'a Known<'a>) -> Self {
+    fn new(scope: &'a Scope<'a>, documents: &'a [Document], known: &'a Known<'a>) -> Self {
         let mut uses: HashMap<Name, Vec<Use<'a>>> = HashMap::default();
         let mut places = HashMap::default();
         for document in documents {
@@ -140,7 +140,7 @@ impl<'a> Omission<'a> {
 
     fn leave_out(
         &mut self,
-        document: &Document<'_>,
+        document: &Document,
         definition: &'a Definition,
         error: Diagnostic,
         missing: Option<&Name>,
@@ -216,10 +216,10 @@ impl<'a> Omission<'a> {
 
     fn definition(
         &self,
-        documents: &'a [Document<'a>],
+        documents: &'a [Document],
         span: Span,
         within: Option<&str>,
-    ) -> Option<(&'a Document<'a>, &'a Definition)> {
+    ) -> Option<(&'a Document, &'a Definition)> {
         let document = documents.iter().find(|document| document.id == span.source)?;
         Some((document, self.holding(span, within)?))
     }

@@ -62,21 +62,16 @@ const LIKENESSES: usize = 100;
 /// Maximum number of extensions of one definition. Each extension is checked separately.
 const EXTENSIONS: usize = 16;
 
-pub(crate) struct Document<'a> {
+pub(crate) struct Document {
     pub(crate) id: SourceId,
-    pub(crate) specification: &'a Specification,
+    pub(crate) specification: Specification,
     pub(crate) trust: Trust,
 }
 
 impl<'a> Scope<'a> {
     /// Collects the definitions of all documents. A definition that later documents extend is replaced by
     /// its form after `stage` extensions.
-    pub(crate) fn new(
-        documents: &[Document<'a>],
-        known: &Known<'a>,
-        stage: usize,
-        found: &mut Found,
-    ) -> Self {
+    pub(crate) fn new(documents: &'a [Document], known: &Known<'a>, stage: usize, found: &mut Found) -> Self {
         let trust = documents.iter().map(|document| (document.id, document.trust));
         let externs = Some(known.externs);
         let mut scope = Scope { trust: trust.collect(), externs, ..Scope::default() };
@@ -408,7 +403,7 @@ fn is_within(place: Span, around: Span) -> bool {
 /// definition. The criteria, in order: no undefined names, the most parts (if all definitions of the name
 /// are of one kind), the last position.
 fn better<'a>(
-    documents: &[Document<'a>],
+    documents: &'a [Document],
     known: &Known<'_>,
     repeats: &mut Repeats,
 ) -> HashMap<*const Definition, &'a Definition> {
