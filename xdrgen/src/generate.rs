@@ -187,10 +187,11 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated, Vec<Doc
         }
         documents.push(read(id, source, options, &mut found, &mut more));
     }
-    let mut badly_set = Vec::new();
-    check_paths(options, &mut badly_set);
-    check_derives(options, &mut badly_set);
-    check_manifest(options, &mut badly_set);
+    let before = found.len();
+    check_paths(options, &mut found);
+    check_derives(options, &mut found);
+    check_manifest(options, &mut found);
+    let has_bad_settings = found.len() > before;
     // A document without definitions is an error only if no document has definitions.
     let specifications = || documents.iter().map(|document| &document.specification);
     if specifications().all(|one| one.definitions.is_empty() && one.additions.is_empty()) {
@@ -198,8 +199,6 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated, Vec<Doc
         let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.kind == nothing);
         empty.for_each(|found| found.severity = Severity::Error);
     }
-    let has_bad_settings = !badly_set.is_empty();
-    found.append(&mut badly_set);
     let definitions = specifications()
         .flat_map(|specification| &specification.definitions)
         .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
@@ -360,10 +359,6 @@ fn emitted(
     sources: &Sources,
     options: &Options,
 ) -> Vec<(PathBuf, String)> {
-    // An invalid path has already been reported.
-    if !names::is_path(&options.runtime) {
-        return Vec::new();
-    }
     let std = matches!(options.output, Output::Module { std: true, .. } | Output::Directory { std: true });
     let features = matches!(options.output, Output::Crate(_));
     let (names, derives) = (options.names, options.derives.as_slice());
