@@ -222,7 +222,6 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated, Vec<Doc
     // as invalid.
     let module =
         if is_complete { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
-    let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);
     // An undefined name is not reported if unparsed text may define it. With `keep_going`, it is reported,
