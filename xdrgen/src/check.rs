@@ -64,7 +64,7 @@ const MESSAGES: &[(&str, fn(&Messages<'_>, &mut Found))] = &[
     ("X327", messages::excess_items),
 ];
 
-/// Checks the rules of a table. A row is the code of a rule's findings, and the function that checks the rule.
+/// Checks the rules of a table. A row is the code of a rule's findings and the function that checks the rule.
 fn run<F>(rules: &[(&str, fn(&F, &mut Found))], facts: &F, found: &mut Found) {
     for (code, check) in rules {
         let before = found.kept.len();

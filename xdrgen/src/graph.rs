@@ -155,10 +155,10 @@ impl Graph {
         values
     }
 
-    /// Returns all types that the types in `starts` contain, at any depth.
+    /// Returns the types in `starts`, and all types that they contain, at any depth.
     pub(crate) fn reached_from(&self, starts: impl IntoIterator<Item = TypeId>) -> HashSet<TypeId> {
-        let mut reached = HashSet::default();
-        let mut pending: Vec<TypeId> = starts.into_iter().collect();
+        let mut reached: HashSet<TypeId> = starts.into_iter().collect();
+        let mut pending: Vec<TypeId> = reached.iter().copied().collect();
         while let Some(id) = pending.pop() {
             pending.extend(self.uses(id).iter().filter(|id| reached.insert(**id)));
         }

@@ -75,12 +75,10 @@ pub(super) fn resolve<'b>(
         }
         let Some(procedures) = procedures(hir, program, version) else { continue };
         let starts = procedures.iter().flat_map(|one| [&one.arguments, &one.result]);
-        let starts: Vec<TypeId> = starts.filter_map(Type::named).collect();
-        let mut reached = graph.reached_from(starts.iter().copied());
-        reached.extend(starts);
+        let reached = graph.reached_from(starts.filter_map(Type::named));
         let places = binding.eligible.iter().filter(|_| binding.direction == Direction::Forward);
         let mut items: Vec<Item<'b>> = places.filter_map(|item| find_item(hir, item, found)).collect();
-        for item in items.iter_mut().filter(|item| item.is_eligible()) {
+        for item in items.iter_mut().filter(|item| item.size.is_eligible()) {
             item.before = named.insert(&item.written.value, item.written.span);
         }
         let replies = binding.replies.iter().filter_map(|one| reply(hir, procedures, one, found)).collect();
@@ -190,13 +188,8 @@ fn field_path(
 ) -> Option<(Vec<String>, bool)> {
     let mut ty = hir.resolve_alias(&procedure.arguments);
     for name in path {
-        let fields: &[Field] = match ty {
-            Type::Named(id) => match &hir.get(*id)?.body {
-                Body::Struct(fields) => fields,
-                _ => &[],
-            },
-            _ => &[],
-        };
+        let body = if let Type::Named(id) = ty { Some(&hir.get(*id)?.body) } else { None };
+        let fields: &[Field] = if let Some(Body::Struct(fields)) = body { fields } else { &[] };
         let Some(field) = fields.iter().find(|field| field.name == *name) else {
             let name = unknown(name, fields.iter().map(|field| field.name.as_str()));
             found.push(MessageKind::NoArgument { procedure: procedure.name.clone(), name }.at(span));
@@ -236,15 +229,9 @@ impl ItemSize {
     }
 }
 
-impl Item<'_> {
-    fn is_eligible(&self) -> bool {
-        self.size.is_eligible()
-    }
-}
-
 impl Bound<'_> {
     pub(super) fn mark(&self, hir: &mut Hir) {
-        for item in self.items.iter().filter(|item| item.is_eligible()) {
+        for item in self.items.iter().filter(|item| item.size.is_eligible()) {
             let fields = hir.types.get_mut(item.of.0).into_iter().flat_map(|ty| ty.body.declared_mut());
             let named = fields.enumerate().filter(|(index, _)| item.fields.binary_search(index).is_ok());
             named.for_each(|(_, field)| field.eligible = true);
@@ -253,10 +240,10 @@ impl Bound<'_> {
 
     /// Applies the valid parts of a binding to the version.
     pub(super) fn write(&self, hir: &mut Hir, graph: &Graph) {
-        let has_item = |one: &&BoundReply<'_>| {
+        let has_item = |one: &BoundReply<'_>| {
             self.procedure_of(hir, one).is_some_and(|procedure| has_item(hir, graph, procedure))
         };
-        let items: Vec<bool> = self.replies.iter().map(|one| has_item(&one)).collect();
+        let items: Vec<bool> = self.replies.iter().map(has_item).collect();
         let program = hir.programs.get_mut(self.program);
         let version = program.and_then(|program| program.versions.get_mut(self.version));
         let Some(version) = version else { return };
@@ -316,7 +303,7 @@ pub(super) fn repeated_items(facts: &Facts<'_>, found: &mut Found) {
 
 /// X313: an item that no message of the version contains.
 pub(super) fn unused_items(facts: &Facts<'_>, found: &mut Found) {
-    let first = items(facts).filter(|(_, item, _)| item.is_eligible() && item.before.is_none());
+    let first = items(facts).filter(|(_, item, _)| item.size.is_eligible() && item.before.is_none());
     for (_, Item { written, .. }, _) in first.filter(|(bound, item, _)| !bound.reached.contains(&item.of)) {
         found.push(BindingKind::InNoMessage { item: written.value.clone() }.at(written.span));
     }
@@ -336,7 +323,7 @@ pub(super) fn items_called_backward(facts: &Facts<'_>, found: &mut Found) {
 /// eligible wherever its type is used.
 pub(super) fn items_shared_with_backward(facts: &Facts<'_>, found: &mut Found) {
     let is_backward = |bound: &&Bound<'_>| bound.binding.direction == Direction::Backward;
-    for (_, item, _) in items(facts).filter(|(_, item, _)| item.is_eligible() && item.before.is_none()) {
+    for (_, item, _) in items(facts).filter(|(_, item, _)| item.size.is_eligible() && item.before.is_none()) {
         let mut backward = facts.bound.iter().filter(is_backward);
         let Some(bound) = backward.find(|bound| bound.reached.contains(&item.of)) else { continue };
         let of = facts.hir.get(item.of).map_or_else(String::new, |ty| ty.name.clone());
@@ -373,12 +360,9 @@ pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
 }
 
 fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
-    let mut types: Vec<TypeId> = Vec::new();
-    if let Type::Named(id) = &procedure.result {
-        types.push(*id);
-        types.extend(graph.reached_from([*id]));
-    }
-    let mut types = types.iter().filter_map(|id| hir.get(*id));
+    let Type::Named(result) = procedure.result else { return false };
+    let reached = graph.reached_from([result]);
+    let mut types = reached.iter().filter_map(|id| hir.get(*id));
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
 }
 
