@@ -24,6 +24,7 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use crate::diag::{BindingKind, Diagnostic, MessageKind};
+use crate::keywords::is_word;
 use crate::source::{Source, SourceId, Span, narrow};
 
 #[derive(Debug, Deserialize)]
@@ -171,12 +172,8 @@ fn term(text: &str) -> Option<Term> {
     if let Ok(number) = text.parse() {
         return Some(Term::Number(number));
     }
-    let is_name = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
     let parts: Vec<String> = text.split('.').map(str::to_owned).collect();
-    parts.iter().all(|part| is_name(part)).then_some(Term::Field(parts))
+    parts.iter().all(|part| is_word(part)).then_some(Term::Field(parts))
 }
 
 #[cfg(test)]

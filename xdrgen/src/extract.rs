@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use crate::diag::{Diagnostic, DocumentKind};
 use crate::hash::HashSet;
-use crate::keywords::definition_keyword;
+use crate::keywords::{definition_keyword, words};
 use crate::source::{Source, SourceId, Span, narrow};
 
 pub use lines::Section;
@@ -165,8 +165,7 @@ fn marked(
 /// Reports definitions without marks in a document with marks. Unmarked text counts as prose, which often
 /// repeats marked definitions. A definition is reported only if its name does not occur in the marked XDR.
 fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();
+    let words: HashSet<&str> = words(xdr).collect();
     let mut found = Vec::new();
     for line in lines.iter().filter(|line| !line.page_break) {
         let text = line.text(document);

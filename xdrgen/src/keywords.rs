@@ -49,6 +49,26 @@ pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(length).map(|(word, rest)| (rest, word))
 }
 
+/// Returns true if a text is an identifier or a keyword.
+pub(crate) fn is_word(text: &str) -> bool {
+    word(text).is_some_and(|(rest, _)| rest.is_empty())
+}
+
+/// Returns true for the characters of words: letters, digits and `_`.
+pub(crate) fn is_word_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Returns the words and numbers of a text.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c| !is_word_part(c)).filter(|word| !word.is_empty())
+}
+
+/// Returns the word or number at the start of a text, after white space; empty if there is none.
+pub(crate) fn first_word(text: &str) -> &str {
+    text.trim_start().split(|c| !is_word_part(c)).next().unwrap_or("")
+}
+
 /// Returns the name of the definition that begins on a line, if `= VALUE;`, `{` or `switch ... {` follows the
 /// name. Returns `None` for a typedef.
 pub(crate) fn definition_keyword(line: &str) -> Option<&str> {

@@ -2,6 +2,7 @@
 //! except in a compilation with `keep_going`.
 
 use crate::diag::{self, Diagnostic};
+use crate::keywords::words;
 use crate::namespace::last;
 use crate::resolve::Document;
 use crate::source::{Sources, Span};
@@ -39,8 +40,4 @@ fn text(sources: &Sources, span: Span) -> &str {
     let text = sources.get(span.source).map_or("", |source| source.text());
     let end = (span.end as usize).min(text.len());
     text.get(span.start as usize..end).unwrap_or("")
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }

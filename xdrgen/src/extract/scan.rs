@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::lines::{Line, Section, heading};
 use super::{Builder, Extract, Form, Recognizer, Region};
 use crate::diag::{Diagnostic, DocumentKind, Note, SyntaxKind};
-use crate::keywords::{begins_definition, misspelt_keyword, open_comment};
+use crate::keywords::{begins_definition, first_word, misspelt_keyword, open_comment, words};
 use crate::source::{SourceId, Span, narrow};
 
 /// Maximum number of bytes of a document that are parsed again because a definition begins on the last line
@@ -213,8 +213,7 @@ impl<'a> Scan<'a> {
             }
             Region::Broken(found) => {
                 if is_probably_intended(text) {
-                    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-                    let mut words = words.by_ref().filter(|word| !word.is_empty());
+                    let mut words = words(text);
                     let (keyword, name) = (words.next(), words.next().unwrap_or(""));
                     // The name that a typedef defines is at the end.
                     let name = if keyword == Some("typedef") { "" } else { name };
@@ -258,8 +257,7 @@ impl<'a> Scan<'a> {
             return None;
         };
         let span = Span { source: self.id, start: narrow(start), end: narrow(start + word.len()) };
-        let name = text.trim_start().get(word.len()..).unwrap_or("").trim_start();
-        let name = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");
+        let name = first_word(text.trim_start().get(word.len()..).unwrap_or(""));
         let found = SyntaxKind::Misspelt { word: word.to_owned(), meant: keyword }.at(span);
         self.diagnostics.push(found.with_omitted(name, keyword == "program"));
         let end = builder.map.document(u32::try_from(end).ok()?) as usize;
@@ -318,10 +316,10 @@ impl<'a> Scan<'a> {
 /// Returns true if unparsable text was probably meant as a definition, not as prose or a grammar rule.
 fn is_probably_intended(text: &str) -> bool {
     let text = text.trim();
-    let words =
-        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).count();
     match text.split(' ').next().unwrap_or("") {
-        "typedef" => text.contains('{') || text.ends_with(';') && words > 2 && !text.contains("<<"),
+        "typedef" => {
+            text.contains('{') || text.ends_with(';') && words(text).count() > 2 && !text.contains("<<")
+        }
         "const" => text.ends_with(';') || text.ends_with("*/"),
         _ => text.ends_with('{') || text.ends_with("*/"),
     }
@@ -330,8 +328,7 @@ fn is_probably_intended(text: &str) -> bool {
 /// Returns a line's first word and the keyword that the word probably stands for, if a body begins on
 /// the line.
 fn misspelt_start(line: &str) -> Option<(&str, &'static str)> {
-    let line = line.trim_start();
-    let word = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
+    let word = first_word(line);
     let keyword = line.contains('{').then(|| misspelt_keyword(word)).flatten()?;
     Some((word, keyword))
 }

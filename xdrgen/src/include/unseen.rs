@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
-use crate::keywords::before_comment;
+use crate::keywords::{before_comment, is_word, words};
 use crate::source::{SourceId, Sources, Span, narrow};
 
 /// Warns about conditions that follow the first `#include` and test a name that only an included document
@@ -65,21 +65,22 @@ fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> H
     all
 }
 
-/// Returns the names in a document's preprocessor lines with a directive from `words`. For a `#define`,
+/// Returns the names in a document's preprocessor lines with a directive from `directives`. For a `#define`,
 /// returns only the first name.
-fn names<'a>(sources: &'a Sources, id: SourceId, words: &'a [&str]) -> impl Iterator<Item = (&'a str, Span)> {
+fn names<'a>(
+    sources: &'a Sources,
+    id: SourceId,
+    directives: &'a [&str],
+) -> impl Iterator<Item = (&'a str, Span)> {
     let text = sources.get(id).map_or("", |source| source.text());
     let lines = text.split_inclusive('\n').filter_map(move |line| {
         let directive = line.trim_start().trim_start_matches("///").trim_start().strip_prefix('#')?;
         let directive = directive.trim_start();
         let word = directive.split(|c: char| !c.is_ascii_alphabetic()).next()?;
         let rest = before_comment(directive.get(word.len()..)?);
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let found = rest.split(move |c| !is_part(c)).filter(|name| {
-            *name != "defined" && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        });
+        let found = words(rest).filter(|name| *name != "defined" && is_word(name));
         let count = if word == "define" { 1 } else { usize::MAX };
-        words.contains(&word).then(|| found.take(count))
+        directives.contains(&word).then(|| found.take(count))
     });
     lines.flatten().map(move |name| {
         let start = name.as_ptr() as usize - text.as_ptr() as usize;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::diag::{Diagnostic, SyntaxKind};
 use crate::extract::{Extract, Map};
-use crate::keywords::begins_definition;
+use crate::keywords::{begins_definition, is_word_part};
 use crate::source::narrow;
 
 /// Maximum number of lines of the comment that contains an addition.
@@ -74,7 +74,7 @@ fn block(text: &str, at: usize) -> Option<Block> {
 fn name(text_between: &str) -> Option<Range<usize>> {
     let mut found = None;
     let mut at = 0;
-    for word in text_between.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+    for word in text_between.split(|c| !is_word_part(c)) {
         match word {
             "" => {}
             "enum" | "union" | "type" | "the" if found.is_none() => {}

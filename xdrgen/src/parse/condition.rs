@@ -7,7 +7,7 @@ use super::expression::{self, Names};
 use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::extract::Map;
 use crate::hash::HashMap;
-use crate::keywords::before_comment;
+use crate::keywords::{before_comment, first_word};
 
 #[derive(Clone, Debug)]
 struct Open {
@@ -75,7 +75,7 @@ impl Conditions {
             "else" => self.branch(&place, true, true),
             "endif" => self.close(place),
             "undef" if self.active() => {
-                self.defined.remove(first_name(argument));
+                self.defined.remove(first_word(argument));
             }
             _ => {}
         }
@@ -104,8 +104,8 @@ impl Conditions {
     fn holds(&mut self, word: &str, argument: &str, place: &Range<u32>) -> bool {
         match word {
             // As in C, text after the name is ignored.
-            "ifdef" => self.defined.contains_key(first_name(argument)),
-            "ifndef" => !self.defined.contains_key(first_name(argument)),
+            "ifdef" => self.defined.contains_key(first_word(argument)),
+            "ifndef" => !self.defined.contains_key(first_word(argument)),
             _ => self.evaluate(before_comment(argument).trim()).unwrap_or_else(|| {
                 self.found.push((place.clone(), PreprocessorKind::OddCondition));
                 true
@@ -140,11 +140,6 @@ impl Conditions {
         let open = self.open.into_iter().map(|open| (open.place, PreprocessorKind::OpenCondition));
         self.found.into_iter().chain(open).map(|(place, kind)| kind.at(map.span(place)))
     }
-}
-
-pub(super) fn first_name(argument: &str) -> &str {
-    let name = argument.trim_start();
-    name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("")
 }
 
 impl Names for Conditions {

@@ -1,6 +1,7 @@
 //! The subset of the C preprocessor's arithmetic that `#if` and the values of `#define` use.
 
 use super::token::number;
+use crate::keywords::first_word;
 
 /// Maximum nesting depth of operands. An operand that has no sign and is not in parentheses has depth 1.
 const MAX_DEPTH: usize = 64;
@@ -137,10 +138,8 @@ impl<'a, N: Names> Reader<'a, N> {
     }
 
     fn word(&mut self) -> &'a str {
-        let end =
-            self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(self.rest.len());
-        let (word, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
-        self.rest = rest;
+        let word = first_word(self.rest);
+        self.rest = self.rest.trim_start().get(word.len()..).unwrap_or("");
         word
     }
 }

@@ -15,7 +15,7 @@ use super::token::{comment, joined_length, one_token};
 use crate::ast::Expansion;
 use crate::diag::{Diagnostic, Fault, Note};
 use crate::hash::{HashMap, HashSet};
-use crate::keywords::{is_keyword, word};
+use crate::keywords::{is_keyword, is_word, word};
 use crate::source::Span;
 
 /// Maximum number of tokens that the expansions in a document may process.
@@ -77,9 +77,7 @@ impl<'a> Macros<'a> {
                 let Some((list, body)) = list.split_once(')') else { return };
                 let named: Vec<&str> = list.split(',').map(str::trim).collect();
                 let parameters = if list.trim().is_empty() { Vec::new() } else { named };
-                if parameters.len() > MAX_PARAMETERS
-                    || !parameters.iter().all(|name| word(name).is_some_and(|(rest, _)| rest.is_empty()))
-                {
+                if parameters.len() > MAX_PARAMETERS || !parameters.iter().all(|name| is_word(name)) {
                     return;
                 }
                 (Some(parameters), body)

@@ -12,7 +12,7 @@ use nom::{IResult, Parser};
 use crate::ast::{Expansion, Hidden};
 use crate::diag::Found;
 use crate::hash::HashMap;
-use crate::keywords::word;
+use crate::keywords::{is_word_part, word};
 use crate::source::narrow;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,8 +147,7 @@ pub(super) fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
 
 /// Recognizes text that begins like a decimal, hexadecimal or octal constant.
 fn constant(input: &str) -> IResult<&str, &str> {
-    let digits =
-        pair(satisfy(|c| c.is_ascii_digit()), take_while(|c: char| c.is_ascii_alphanumeric() || c == '_'));
+    let digits = pair(satisfy(|c| c.is_ascii_digit()), take_while(is_word_part));
     recognize(pair(opt(char('-')), digits)).parse(input)
 }
 
@@ -190,10 +189,6 @@ fn radix(digits: &str, base: u32) -> Option<i128> {
         return None;
     }
     Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
-}
-
-pub(super) fn is_word(text: &str) -> bool {
-    word(text).is_some_and(|(rest, _)| rest.is_empty())
 }
 
 pub(super) fn only_number(text: &str) -> Option<i128> {

@@ -4,6 +4,7 @@
 use super::unresolved::Origin;
 use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};
 use crate::hash::HashMap;
+use crate::keywords::first_word;
 use crate::source::{SourceId, Span};
 
 /// Maximum number of files named in a help message.
@@ -23,8 +24,8 @@ impl<'a> CLines<'a> {
         let Some(rest) = text.trim_start().strip_prefix('#') else { return };
         let rest = rest.trim_start();
         if let Some(rest) = rest.strip_prefix("define") {
-            let name = rest.trim_start().split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next();
-            if let Some(name) = name.filter(|name| !name.is_empty()) {
+            let name = first_word(rest);
+            if !name.is_empty() {
                 self.macros.entry(name).or_insert(definition.span);
             }
         } else if let Some(rest) = rest.strip_prefix("include") {

@@ -12,7 +12,7 @@ use super::prelude::{self, Prelude};
 use super::uses::{Defined, Uses};
 use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
 use crate::hash::HashMap;
-use crate::keywords::before_comment;
+use crate::keywords::{before_comment, first_word, is_word};
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
@@ -221,11 +221,9 @@ impl Macros {
     fn constant(&self, name: &Identifier) -> Option<Definition> {
         let found = self.macros.get(&name.name)?.as_ref()?;
         let span = found.place.unwrap_or(name.span);
-        let is_name = found.body.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-            && found.body.starts_with(|c: char| !c.is_ascii_digit());
         let value = match self.number(&name.name, 0) {
             Some(value) => Value::Literal { value, span },
-            None if is_name && found.body != name.name => {
+            None if is_word(&found.body) && found.body != name.name => {
                 Value::Name(Identifier { name: found.body.clone(), span })
             }
             None => return None,
@@ -274,8 +272,8 @@ impl Names for Chain<'_> {
 pub(crate) fn object_macro(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;
     let rest = rest.strip_prefix(|c: char| c.is_whitespace())?.trim_start();
-    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-    let (name, body) = rest.split_at_checked(end)?;
+    let name = first_word(rest);
+    let body = rest.get(name.len()..)?;
     let has_no_arguments = body.is_empty() || body.starts_with(char::is_whitespace);
     let body = before_comment(body).trim();
     (!name.is_empty() && has_no_arguments && !body.is_empty()).then_some((name, body))

@@ -6,12 +6,13 @@ use super::Lexer;
 use crate::ast::{Expansion, Hidden, Identifier};
 use crate::diag::PreprocessorKind;
 use crate::extract::Map;
-use crate::keywords::{before_comment, begins_definition, open_comment, word};
-use crate::parse::condition::first_name;
+use crate::keywords::{
+    before_comment, begins_definition, first_word, is_word, is_word_part, open_comment, word,
+};
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
 use crate::parse::token::{
-    Kind, OtherLine, Piece, Placed, is_word, joined_length, line_length, one_token, only_number,
+    Kind, OtherLine, Piece, Placed, joined_length, line_length, one_token, only_number,
 };
 use crate::source::{Span, narrow};
 
@@ -94,8 +95,8 @@ impl<'a> Lexer<'a, '_> {
             "include" if self.conditions.active() => self.store_directive(line, place),
             _ => {
                 if word == "undef" && self.conditions.active() {
-                    self.undefs.end(first_name(argument), &self.out);
-                    self.macros.end(first_name(argument));
+                    self.undefs.end(first_word(argument), &self.out);
+                    self.macros.end(first_word(argument));
                 }
                 self.header.directive(word, argument, place.clone());
                 self.conditions.directive(word, argument, place);
@@ -258,19 +259,18 @@ fn is_pragma(rest: &str) -> bool {
 }
 
 fn hidden_name(line: &str) -> Option<Range<usize>> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !begins_definition(line) {
         return None;
     }
-    let after = line.trim_start().trim_start_matches(is_part);
+    let after = line.trim_start().trim_start_matches(is_word_part);
     if !line.trim_start().starts_with("typedef") {
-        let after = after.trim_start_matches(|c| !is_part(c));
+        let after = after.trim_start_matches(|c| !is_word_part(c));
         let start = line.len() - after.len();
-        return Some(start..start + after.find(|c| !is_part(c)).unwrap_or(after.len()));
+        return Some(start..start + first_word(after).len());
     }
     // The declared name precedes a size or the `;`.
     let before = line.get(..line.find(['<', '[', ';'])?)?.trim_end();
-    Some(before.trim_end_matches(is_part).len()..before.len())
+    Some(before.trim_end_matches(is_word_part).len()..before.len())
 }
 
 impl Placed<'_> {
