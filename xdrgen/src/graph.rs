@@ -91,9 +91,6 @@ impl Graph {
     /// Returns the types of a shortest cycle through `start`, or no types if no cycle contains `start`. Each
     /// type uses the type before it, and `start`, the first type, uses the last.
     pub(crate) fn cycle_path(&self, start: TypeId) -> Vec<TypeId> {
-        if !self.is_in_cycle(start) {
-            return Vec::new();
-        }
         let mut before = HashMap::default();
         let mut pending = VecDeque::from([start]);
         while let Some(id) = pending.pop_front() {
@@ -115,10 +112,15 @@ impl Graph {
         Vec::new()
     }
 
+    /// Returns all types in topological order, with the types of each cycle in one slice.
+    pub(crate) fn cycles(&self) -> impl Iterator<Item = &[TypeId]> {
+        self.order.chunk_by(|one, other| self.cycle(*one) == self.cycle(*other))
+    }
+
     /// Returns the nesting depth of each type. A cycle counts as one type.
     pub(crate) fn depths(&self) -> Vec<usize> {
         let mut depths = vec![0; self.len()];
-        for cycle in self.order.chunk_by(|one, other| self.cycle(*one) == self.cycle(*other)) {
+        for cycle in self.cycles() {
             let outside = |id: &&TypeId| cycle.first().is_none_or(|own| self.cycle(**id) != self.cycle(*own));
             let used = cycle.iter().flat_map(|id| self.uses(*id)).filter(outside);
             let depth = used.filter_map(|id| depths.get(id.0).copied()).max().unwrap_or(0) + 1;

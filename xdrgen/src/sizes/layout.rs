@@ -97,7 +97,7 @@ impl Layouts {
 /// Sets the items of the types in a cycle of several types, since the derive cannot determine them. The
 /// items of typedefs remain unset.
 pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
-    let hidden: Vec<TypeId> = cycles(graph).filter(|cycle| cycle.len() > 1).flatten().copied().collect();
+    let hidden: Vec<TypeId> = graph.cycles().filter(|cycle| cycle.len() > 1).flatten().copied().collect();
     if hidden.is_empty() {
         return;
     }
@@ -108,16 +108,11 @@ pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
     }
 }
 
-/// Returns all types in topological order, with the types of each cycle in one slice.
-fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
-    graph.order().chunk_by(|one, other| graph.cycle(*one) == graph.cycle(*other))
-}
-
 /// Returns the items of all types. The items of a cycle are the least solution of its equations (see
 /// [`Items`]). Unlike the graph for the lengths, `graph` must include uses in boxes and recursive fields.
 fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
-    for cycle in cycles(graph) {
+    for cycle in graph.cycles() {
         let bodies = || cycle.iter().filter_map(|id| Some(&module.get(*id)?.body));
         // xdrgen cannot know the items of an external Rust type. The derive rejects a cycle that declares too
         // few items, so a cycle with an external type declares unbounded items.
