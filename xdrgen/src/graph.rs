@@ -76,11 +76,8 @@ impl Graph {
     /// Returns true if two types contain each other, at any depth. If both are the same type, returns true if
     /// the type contains itself.
     pub(crate) fn is_cycle(&self, one: TypeId, other: TypeId) -> bool {
-        self.cycle(one) == self.cycle(other) && (one != other || self.is_in_cycle(one))
-    }
-
-    fn is_in_cycle(&self, id: TypeId) -> bool {
-        self.uses(id).iter().any(|used| self.cycle(*used) == self.cycle(id))
+        let is_in_cycle = || self.uses(one).iter().any(|used| self.cycle(*used) == self.cycle(one));
+        self.cycle(one) == self.cycle(other) && (one != other || is_in_cycle())
     }
 
     /// Returns the number of a type's cycle. A type outside cycles has a unique number.

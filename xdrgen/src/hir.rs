@@ -242,13 +242,9 @@ impl Hir {
     pub(crate) fn resolve_alias<'h>(&'h self, ty: &'h Type) -> &'h Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {
-            match ty {
-                Type::Named(id) => match self.get(*id).map(|ty| &ty.body) {
-                    Some(Body::Alias(of)) => ty = &of.ty,
-                    _ => return ty,
-                },
-                _ => return ty,
-            }
+            let Type::Named(id) = ty else { break };
+            let Some(Body::Alias(of)) = self.get(*id).map(|ty| &ty.body) else { break };
+            ty = &of.ty;
         }
         ty
     }

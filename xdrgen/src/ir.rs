@@ -3,6 +3,7 @@
 
 use rpcrdma_layout::Items;
 
+use crate::hir::MAX_DEPTH;
 pub use crate::hir::{Binding, Docs, Item, Scalar, TypeId};
 use crate::source::SourceId;
 
@@ -29,6 +30,17 @@ impl Module {
             Some(Body::Enum(members)) => members,
             _ => &[],
         }
+    }
+
+    /// Returns a type with aliases resolved.
+    pub(crate) fn resolve_alias<'t>(&'t self, ty: &'t Type) -> &'t Type {
+        let mut ty = ty;
+        for _ in 0..=MAX_DEPTH {
+            let Type::Named(id) = ty else { break };
+            let Some(Body::Alias(of)) = self.get(*id).map(|ty| &ty.body) else { break };
+            ty = of;
+        }
+        ty
     }
 }
 

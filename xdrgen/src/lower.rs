@@ -332,12 +332,8 @@ fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
         let mut ty = arguments;
         let mut idents = Vec::new();
         for name in path {
-            while let Type::Named(id) = ty
-                && let Some(Body::Alias(of)) = module.get(*id).map(|ty| &ty.body)
-            {
-                ty = of;
-            }
-            let Some(TypeDef { body, .. }) = ty.named().and_then(|id| module.get(id)) else { break };
+            let named = module.resolve_alias(ty).named();
+            let Some(TypeDef { body, .. }) = named.and_then(|id| module.get(id)) else { break };
             let Some(field) = body.fields().find(|field| field.name == name) else { break };
             idents.push(field.ident.clone());
             ty = &field.ty;

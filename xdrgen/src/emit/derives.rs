@@ -4,8 +4,7 @@ use super::code::Code;
 use super::types::{Placement, field_attribute};
 use super::{Emitter, spaced};
 use crate::hash::HashSet;
-use crate::hir::MAX_DEPTH;
-use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Scalar, Type, Union};
+use crate::ir::{Arm, Bound, Derives, Field, Label, Scalar, Type, Union};
 
 /// Maximum length of an array that serde supports.
 const SERDE_ARRAY: u32 = 32;
@@ -139,7 +138,7 @@ impl Emitter<'_> {
             return Some(("one_of", arm.labels.clone()));
         }
         let taken = union.arms.iter().flat_map(|arm| &arm.labels);
-        let all: Vec<Label> = match self.resolve_alias(&union.discriminant) {
+        let all: Vec<Label> = match self.module.resolve_alias(&union.discriminant) {
             Type::Named(of) => {
                 let members = self.module.members(*of).iter().enumerate();
                 let members = members.filter(|(_, member)| member.same_as.is_none());
@@ -169,7 +168,7 @@ impl Emitter<'_> {
         let inner = |of: &Type| self.shape(of, None).unwrap_or_else(|| format!("{shapes}::Same"));
         let wrapped =
             |name: &str, of: &Type| self.shape(of, None).map(|of| format!("{shapes}::{name}<{of}>"));
-        match self.resolve_alias(ty) {
+        match self.module.resolve_alias(ty) {
             Type::Array(of) => match max {
                 None => wrapped("Many", of),
                 Some(max) => {
@@ -190,20 +189,6 @@ impl Emitter<'_> {
             Type::Boxed(of) => wrapped("Boxed", of),
             _ => None,
         }
-    }
-
-    fn resolve_alias<'t>(&'t self, ty: &'t Type) -> &'t Type {
-        let mut ty = ty;
-        for _ in 0..=MAX_DEPTH {
-            match ty {
-                Type::Named(id) => match self.module.get(*id).map(|ty| &ty.body) {
-                    Some(Body::Alias(of)) => ty = of,
-                    _ => break,
-                },
-                _ => break,
-            }
-        }
-        ty
     }
 
     fn knows(&self, wanted: Known) -> bool {

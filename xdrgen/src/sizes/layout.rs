@@ -164,12 +164,8 @@ fn items(ty: &Type, known: &[Items]) -> Items {
 
 /// Returns the bound of opaque data or a string, with typedefs resolved.
 fn data(module: &Module, ty: &Type) -> Size {
-    match ty {
+    match module.resolve_alias(ty) {
         Type::Opaque(max) | Type::String(max) => bound(max.as_ref()),
-        Type::Named(id) => match module.get(*id).map(|ty| &ty.body) {
-            Some(Body::Alias(of)) => data(module, of),
-            _ => Size::ZERO,
-        },
         _ => Size::ZERO,
     }
 }
