@@ -281,14 +281,9 @@ impl Hir {
     /// Removes `types`, `consts`, and the procedures that use one of `types`. The remaining definitions must
     /// not refer to removed definitions.
     pub(crate) fn remove(&mut self, types: &HashSet<TypeId>, consts: &HashSet<String>) {
-        let mut next = 0;
-        let mut places = Vec::with_capacity(self.types.len());
-        for id in (0..self.types.len()).map(TypeId) {
-            let stays = !types.contains(&id);
-            places.push(stays.then_some(TypeId(next)));
-            next += usize::from(stays);
-        }
-        let place = |id: TypeId| places.get(id.0).copied().flatten();
+        let type_places = places(self.typed().map(|(id, _)| !types.contains(&id)));
+        let const_places = places(self.consts.iter().map(|one| !consts.contains(&one.name)));
+        let place = |id: TypeId| type_places.get(id.0).copied().flatten().map(TypeId);
         let move_to = |ty: &mut Type| ty.rename(&|id| place(id).unwrap_or(id));
         let is_removed = |ty: &Type| ty.named().is_some_and(|id| types.contains(&id));
         for Version { procedures, omitted, .. } in self.programs.iter_mut().flat_map(|one| &mut one.versions)
@@ -300,28 +295,13 @@ impl Hir {
             });
             procedures.iter_mut().flat_map(|one| [&mut one.arguments, &mut one.result]).for_each(move_to);
         }
-        let mut kept = 0;
-        let const_places: Vec<Option<usize>> = self
-            .consts
-            .iter()
-            .map(|one| {
-                let stays = !consts.contains(&one.name);
-                kept += usize::from(stays);
-                stays.then_some(kept.wrapping_sub(1))
-            })
-            .collect();
         self.consts.retain(|one| !consts.contains(&one.name));
-        self.order.retain_mut(|item| {
-            let moved = match *item {
-                Item::Type(id) => place(id).map(Item::Type),
-                Item::Const(at) => const_places.get(at).copied().flatten().map(Item::Const),
-                Item::Program(at) => Some(Item::Program(at)),
-            };
-            moved.is_some_and(|moved| {
-                *item = moved;
-                true
-            })
-        });
+        let moved = |item: &Item| match *item {
+            Item::Type(id) => place(id).map(Item::Type),
+            Item::Const(at) => const_places.get(at).copied().flatten().map(Item::Const),
+            Item::Program(at) => Some(Item::Program(at)),
+        };
+        self.order = self.order.iter().filter_map(moved).collect();
         let mut index = 0..;
         self.types.retain(|_| !types.contains(&TypeId(index.next().unwrap_or(0))));
         for ty in &mut self.types {
@@ -331,6 +311,12 @@ impl Hir {
             ty.body.declared_mut().for_each(|field| move_to(&mut field.ty));
         }
     }
+}
+
+/// Returns the index of each element after the removal of the elements that do not stay.
+fn places(stays: impl Iterator<Item = bool>) -> Vec<Option<usize>> {
+    let mut next = 0..;
+    stays.map(|stays| if stays { next.next() } else { None }).collect()
 }
 
 impl Type {
