@@ -70,14 +70,14 @@ fn list_field(id: TypeId, declaration: &str) -> Field {
 /// If an argument or a result is a list, wraps the list in a struct, since the attribute `#[xdr(list)]` needs
 /// a field.
 fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn Fn(&Type) -> Option<TypeId>) {
-    let mut added: Vec<(usize, TypeDef)> = Vec::new();
-    let known = module.types.len();
+    // Each wrapper precedes its program.
+    let mut before: HashMap<usize, Vec<Item>> = HashMap::default();
     for (index, program) in module.programs.iter_mut().enumerate() {
         let source = program.source;
         for procedure in program.versions.iter_mut().flat_map(|version| &mut version.procedures) {
             let name = procedure.name.clone();
             for (ty, suffix) in [(&mut procedure.arguments, "args"), (&mut procedure.result, "res")] {
-                let Some(id) = element(ty) else { continue };
+                let Some(of) = element(ty) else { continue };
                 let path = join(split(&program.name).0, &format!("{name}_{suffix}"));
                 let ident = naming.of_added(&path);
                 let docs = Docs {
@@ -85,24 +85,15 @@ fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn F
                     span: procedure.docs.span,
                     ..Docs::default()
                 };
-                let body = Body::Newtype(list_field(id, &docs.declaration));
-                *ty = Type::Named(TypeId(known + added.len()));
-                let derives = crate::ir::Derives::default();
-                added.push((
-                    index,
-                    TypeDef { name: path, ident, body, borrows: false, items: None, derives, source, docs },
-                ));
+                let body = Body::Newtype(list_field(of, &docs.declaration));
+                let (derives, id) = (crate::ir::Derives::default(), TypeId(module.types.len()));
+                *ty = Type::Named(id);
+                let wrapper =
+                    TypeDef { name: path, ident, body, borrows: false, items: None, derives, source, docs };
+                module.types.push(wrapper);
+                before.entry(index).or_default().push(Item::Type(id));
             }
         }
-    }
-    // Each wrapper precedes its program.
-    let mut before: HashMap<usize, Vec<Item>> = HashMap::default();
-    for (program, ty) in added {
-        before.entry(program).or_default().push(Item::Type(TypeId(module.types.len())));
-        module.types.push(ty);
-    }
-    if before.is_empty() {
-        return;
     }
     for item in std::mem::take(&mut module.order) {
         if let Item::Program(index) = item {
