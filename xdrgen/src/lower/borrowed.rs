@@ -11,7 +11,7 @@ use crate::ir::{Body, Module, Type};
 pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     let fields = hir.types.iter_mut().flat_map(|ty| ty.body.declared_mut());
     fields.for_each(|field| field.eligible = false);
-    for binding in bindings.iter().filter(|binding| !binding.eligible.is_empty()) {
+    for binding in bindings {
         let Some(first) = binding.eligible.first() else { continue };
         found.push(BindingKind::Borrowed { version: binding.version.value.clone() }.at(first.span));
         let versions = hir
