@@ -181,12 +181,15 @@ subjects! {
 impl Kind {
     /// Returns the undefined names that the finding reports. Text that could not be parsed may define them.
     pub(crate) fn missing(&self) -> Vec<&str> {
+        use BindingKind::{NoField, NoPath, NoProgram, NoType, NoVersion};
         match self {
             Kind::Meaning(MeaningKind::NoType { name } | MeaningKind::NoValue { name }) => vec![&name.name],
-            Kind::Binding(kind) => kind.missing(),
-            Kind::Message(MessageKind::NoProcedure { name } | MessageKind::NoArgument { name, .. }) => {
+            Kind::Binding(NoProgram { name } | NoVersion { name } | NoType { name })
+            | Kind::Message(MessageKind::NoProcedure { name } | MessageKind::NoArgument { name, .. }) => {
                 vec![&name.name]
             }
+            Kind::Binding(NoField { of, name, .. }) => vec![&name.name, of],
+            Kind::Binding(NoPath { item }) => vec![item],
             _ => Vec::new(),
         }
     }

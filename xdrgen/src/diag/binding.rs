@@ -118,20 +118,6 @@ pub(crate) struct Inside {
     pub(crate) already: bool,
 }
 
-impl BindingKind {
-    /// Returns the undefined names that the finding reports. Text that could not be parsed may define them.
-    pub(super) fn missing(&self) -> Vec<&str> {
-        match self {
-            BindingKind::NoProgram { name }
-            | BindingKind::NoVersion { name }
-            | BindingKind::NoType { name } => vec![&name.name],
-            BindingKind::NoField { of, name, .. } => vec![&name.name, of],
-            BindingKind::NoPath { item } => vec![item],
-            _ => Vec::new(),
-        }
-    }
-}
-
 pub(super) fn unknown(what: &str, Unknown { name, near }: &Unknown) -> Text {
     text(format!("no {what} named `{name}`")).label("a binding uses the names of the document").like(near)
 }

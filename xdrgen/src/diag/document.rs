@@ -1,7 +1,5 @@
 //! Findings about the extraction of XDR from documents, and about included files.
 
-use std::path::Path;
-
 use super::{Excerpt, text};
 use crate::source::{Refused, Span};
 
@@ -50,15 +48,14 @@ kinds! {
 
 /// Returns the reason why a file cannot be read.
 fn reason(why: &Refused) -> String {
-    let shown = |path: &Path| path.display().to_string();
     match why {
         Refused::Unnamed => "empty".to_owned(),
-        Refused::Missing(path) => format!("no such file: `{}`", shown(path)),
-        Refused::Unreadable { path, error } => format!("`{}`: {error}", shown(path)),
-        Refused::NoFile(path) => format!("`{}` is not a regular file", shown(path)),
+        Refused::Missing(path) => format!("no such file: `{}`", path.display()),
+        Refused::Unreadable { path, error } => format!("`{}`: {error}", path.display()),
+        Refused::NoFile(path) => format!("`{}` is not a regular file", path.display()),
         Refused::TooMany { max } => format!("a run includes at most {max} files"),
-        Refused::TooLong { path, mib } => format!("`{}` is longer than {mib} MiB", shown(path)),
+        Refused::TooLong { path, mib } => format!("`{}` is longer than {mib} MiB", path.display()),
         Refused::TooMuch { mib } => format!("the included files of a run have at most {mib} MiB in total"),
-        Refused::NotUtf8(path) => format!("`{}` is not UTF-8", shown(path)),
+        Refused::NotUtf8(path) => format!("`{}` is not UTF-8", path.display()),
     }
 }

@@ -50,7 +50,7 @@ fn finding(found: &Diagnostic, sources: &Sources) -> String {
     let mut text = head(found, &message, sources) + "\n";
     let mut above: Option<&Line<'_>> = None;
     for line in &lines {
-        if !above.is_some_and(|above| above.shows_same_text(line)) {
+        if !above.is_some_and(|above| std::ptr::eq(above.text, line.text)) {
             if line.mark == '-' {
                 text.push_str(&format!("{:width$}::: {}\n", "", place(line.source, line.label)));
             }
@@ -94,10 +94,6 @@ impl<'a> Line<'a> {
         let to = end + after.find(['\n', '\r']).unwrap_or(after.len());
         let number = source.line_column(label.span.start).line;
         Some(Line { source, label, mark, number, text: text.get(from..to)?, range: start - from..end - from })
-    }
-
-    fn shows_same_text(&self, other: &Line<'_>) -> bool {
-        std::ptr::eq(self.text, other.text)
     }
 
     /// Returns the line of marks under the label's span, followed by the label's text.
