@@ -148,6 +148,15 @@ pub enum Value {
     Name(Identifier),
 }
 
+impl Value {
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Value::Literal { span, .. } => *span,
+            Value::Name(name) => name.span,
+        }
+    }
+}
+
 /// A declaration: a struct's field, a union's discriminant or arm, a typedef, or an argument or a result of
 /// a procedure.
 #[derive(Clone, Debug, PartialEq)]

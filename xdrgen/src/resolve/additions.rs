@@ -1,6 +1,6 @@
 //! Members and arms that one document adds to an enum or a union of another document.
 
-use super::{consts, text};
+use super::text;
 use crate::ast::{
     CaseSpec, Definition, DefinitionKind, EnumBody, Identifier, Specification, UnionBody, Value,
 };
@@ -122,8 +122,7 @@ fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnos
     let mut labels: HashMap<String, (Span, String)> = HashMap::default();
     let entries = |arm: &CaseSpec| {
         let declared = text::declaration(&arm.declaration);
-        let entry =
-            |label: &Value| (text::value(label).into_owned(), (consts::span(label), declared.clone()));
+        let entry = |label: &Value| (text::value(label).into_owned(), (label.span(), declared.clone()));
         arm.labels.iter().map(entry).collect::<Vec<_>>()
     };
     let mut arm_of: HashMap<String, usize> = HashMap::default();

@@ -36,13 +36,6 @@ fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     body.members.iter().enumerate().map(place).collect()
 }
 
-pub(crate) fn span(value: &Value) -> Span {
-    match value {
-        Value::Literal { span, .. } => *span,
-        Value::Name(name) => name.span,
-    }
-}
-
 impl Consts {
     /// Evaluates a value to a number. An invalid value is reported and yields `None`. Follows the chain of
     /// names to a number, then adds the offset of each enum member in the chain.

@@ -1,7 +1,7 @@
 //! Resolves types, evaluates the constants of definitions, and checks the rules that concern a single
 //! definition.
 
-use super::consts::{self, Consts};
+use super::consts::Consts;
 use super::named::defined_name;
 use super::scope::Scope;
 use super::supply::Known;
@@ -160,7 +160,7 @@ impl<'a> Resolver<'a> {
     fn constant(&mut self, definition: &Definition, name: &Identifier, value: &Value) {
         let Some(number) = self.eval(value) else { return };
         if i64::try_from(number).is_err() && u64::try_from(number).is_err() {
-            return self.found.push(MeaningKind::WideConstant { number }.at(consts::span(value)));
+            return self.found.push(MeaningKind::WideConstant { number }.at(value.span()));
         }
         self.order.push((self.current, Item::Const(self.hir.consts.len())));
         let docs = docs(definition, name);
@@ -300,7 +300,7 @@ impl<'a> Resolver<'a> {
             Value::Name(name) => self.scope.value_named(&name.name).map(|constant| constant.span),
             Value::Literal { .. } => None,
         };
-        self.found.push(MeaningKind::Bound { number, constant }.at(consts::span(value)));
+        self.found.push(MeaningKind::Bound { number, constant }.at(value.span()));
     }
 }
 

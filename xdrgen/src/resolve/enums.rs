@@ -2,15 +2,13 @@
 
 use std::ptr;
 
-use super::consts;
 use super::definitions::Resolver;
 use super::scope::{Named, ValueSource};
-use crate::ast::{EnumBody, EnumMember, Identifier};
+use crate::ast::{EnumBody, EnumMember, Identifier, Value};
 use crate::diag::{MeaningKind, Severity};
 use crate::hash::{self, HashMap};
 use crate::hir::{Body, Member};
-use crate::source::Span;
-use crate::source::narrow;
+use crate::source::{Span, narrow};
 
 #[derive(Default)]
 struct Members<'a> {
@@ -57,7 +55,7 @@ impl Resolver<'_> {
     /// Adds a member, whose name must be unique in the enum.
     fn member(&mut self, member: &EnumMember, value: i128, members: &mut Members<'_>) {
         let name = &member.name;
-        let span = member.value.as_ref().map_or(name.span, consts::span);
+        let span = member.value.as_ref().map_or(name.span, Value::span);
         let Some(value) = self.member_value(value, span, &mut members.reported) else {
             return members.members.push(stand_in(&name.name, members.members.len()));
         };

@@ -1,6 +1,5 @@
 //! Programs, their versions and procedures (RFC 5531 section 12.2).
 
-use super::consts;
 use super::definitions::{Resolver, docs};
 use super::text;
 use crate::ast::{Declaration, Definition, Identifier, ProcedureDef, ProgramDef, Value, VersionDef};
@@ -30,7 +29,7 @@ impl<'a> Resolver<'a> {
         }
         let name = program.name.name.clone();
         let docs = docs(definition, &program.name);
-        let number_at = number.map(|_| consts::span(&program.number));
+        let number_at = number.map(|_| program.number.span());
         self.place_program(Program { name, number: number.unwrap_or(0), number_at, versions, docs });
     }
 
@@ -161,7 +160,7 @@ impl<'a> Resolver<'a> {
         let number = self.eval(value)?;
         let fits = u32::try_from(number).ok();
         if fits.is_none() {
-            self.found.push(MeaningKind::NoUnsigned { number }.at(consts::span(value)));
+            self.found.push(MeaningKind::NoUnsigned { number }.at(value.span()));
         }
         fits
     }
@@ -181,7 +180,7 @@ impl<'a> Resolver<'a> {
         }
         seen.names.insert(&name.name, name.span);
         let Some(number) = number else { return false };
-        let span = consts::span(value);
+        let span = value.span();
         if let Some(&first) = seen.numbers.get(&number) {
             self.found.push(MeaningKind::SecondNumber { of, number, first }.at(span));
             return false;

@@ -1,6 +1,5 @@
 //! Unions: discriminants, labels and arms (RFC 4506 section 4.15).
 
-use super::consts;
 use super::definitions::{Places, Resolver};
 use super::text;
 use crate::ast::{CaseSpec, Declaration, Identifier, UnionBody, Value};
@@ -32,8 +31,8 @@ impl<'a> Resolver<'a> {
             if labels.is_empty() {
                 continue;
             }
-            let written: Vec<String> = case.labels.iter().map(written).collect();
-            let span = case.labels.first().map_or(case.declaration.span, consts::span);
+            let written: Vec<_> = case.labels.iter().map(text::value).collect();
+            let span = case.labels.first().map_or(case.declaration.span, Value::span);
             let docs = docs(&format!("case {}", written.join(", ")), &case.declaration, span);
             arms.push(Arm { labels, payload, docs });
         }
@@ -66,20 +65,20 @@ impl<'a> Resolver<'a> {
 
     fn labels(
         &mut self,
-        case: &CaseSpec,
+        case: &'a CaseSpec,
         kind: Option<Selector>,
-        seen: &mut HashMap<i128, (Span, String)>,
+        seen: &mut HashMap<i128, &'a Value>,
     ) -> Vec<Label> {
         let mut labels = Vec::with_capacity(case.labels.len());
         for value in &case.labels {
             let Some(number) = kind.and_then(|kind| self.label(value, kind)) else { continue };
-            if let Some((first, text)) = seen.get(&number) {
-                let (label, first, written) = (written(value), *first, text.clone());
-                let second = UnionKind::SecondLabel { label, first, written };
-                self.found.push(second.at(consts::span(value)));
+            if let Some(first) = seen.get(&number) {
+                let (label, written) = (text::value(value).into_owned(), text::value(first).into_owned());
+                let second = UnionKind::SecondLabel { label, first: first.span(), written };
+                self.found.push(second.at(value.span()));
                 continue;
             }
-            seen.insert(number, (consts::span(value), written(value)));
+            seen.insert(number, value);
             let name = if let Value::Name(name) = value { Some(name.name.clone()) } else { None };
             labels.push(Label { value: number, name });
         }
@@ -116,7 +115,7 @@ impl<'a> Resolver<'a> {
             Selector::Enum(_) => true,
         };
         if !fits {
-            self.found.push(UnionKind::LabelRange { number: written, of: kind }.at(consts::span(value)));
+            self.found.push(UnionKind::LabelRange { number: written, of: kind }.at(value.span()));
         }
         fits.then_some(number)
     }
@@ -163,20 +162,13 @@ impl<'a> Resolver<'a> {
         }
         let ty = self.hir.get(id)?;
         let (of, place, values) = (ty.name.clone(), ty.docs.span, values_of(self.hir.members(id)));
-        self.found.push(UnionKind::NoValueOf { number, of, place, values }.at(consts::span(value)));
+        self.found.push(UnionKind::NoValueOf { number, of, place, values }.at(value.span()));
         None
     }
 }
 
 fn values_of(members: &[Member]) -> Excerpt<(String, i32)> {
     Excerpt::of(members.iter().map(|member| (member.name.clone(), member.value)), NAMED)
-}
-
-fn written(value: &Value) -> String {
-    match value {
-        Value::Literal { value, .. } => value.to_string(),
-        Value::Name(name) => name.name.clone(),
-    }
 }
 
 fn docs(label: &str, declaration: &Declaration, span: Span) -> Docs {
