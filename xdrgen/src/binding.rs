@@ -17,7 +17,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -25,7 +24,7 @@ use toml::Spanned;
 
 use crate::diag::{BindingKind, Diagnostic, MessageKind};
 use crate::keywords::is_word;
-use crate::source::{Source, SourceId, Span, narrow};
+use crate::source::{Source, SourceId, Span};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,7 +116,7 @@ pub(crate) fn read(id: SourceId, source: &Source, found: &mut Vec<Diagnostic>) -
     match toml::from_str::<RawFile>(source.text()) {
         Ok(file) => file.binding.into_iter().map(|raw| binding(id, raw, found)).collect(),
         Err(error) => {
-            let span = span(id, error.span().unwrap_or(0..0));
+            let span = Span::of(id, error.span().unwrap_or(0..0));
             found.push(BindingKind::NoBinding { error: Box::new(error) }.at(span));
             Vec::new()
         }
@@ -125,11 +124,9 @@ pub(crate) fn read(id: SourceId, source: &Source, found: &mut Vec<Diagnostic>) -
 }
 
 fn binding(id: SourceId, raw: RawBinding, found: &mut Vec<Diagnostic>) -> Binding {
-    let placed = |text: Spanned<String>| Placed { span: span(id, text.span()), value: text.into_inner() };
     let mut sum = |raw: Option<Spanned<RawSum>>| {
-        let raw = raw?;
-        let span = span(id, raw.span());
-        let terms = terms(raw.into_inner());
+        let Placed { value, span } = placed(id, raw?);
+        let terms = terms(value);
         if terms.is_none() {
             found.push(MessageKind::NoSum.at(span));
         }
@@ -138,26 +135,22 @@ fn binding(id: SourceId, raw: RawBinding, found: &mut Vec<Diagnostic>) -> Bindin
     let replies = raw.reply.into_iter().map(|(procedure, reply)| {
         let is_empty = reply.item.is_none() && reply.unreduced.is_none();
         let (item, unreduced) = (sum(reply.item), sum(reply.unreduced));
-        Reply { procedure: placed(procedure), item, unreduced, is_empty }
+        Reply { procedure: placed(id, procedure), item, unreduced, is_empty }
     });
     Binding {
         replies: replies.collect(),
-        program: placed(raw.program),
-        version: placed(raw.version),
+        program: placed(id, raw.program),
+        version: placed(id, raw.version),
         direction: raw.direction,
-        port: raw.port.map(|port| number(id, port)),
-        inline_threshold: raw.inline_threshold.map(|bytes| number(id, bytes)),
-        netids: raw.netids.into_iter().map(placed).collect(),
-        eligible: raw.eligible.into_iter().map(placed).collect(),
+        port: raw.port.map(|port| placed(id, port)),
+        inline_threshold: raw.inline_threshold.map(|bytes| placed(id, bytes)),
+        netids: raw.netids.into_iter().map(|netid| placed(id, netid)).collect(),
+        eligible: raw.eligible.into_iter().map(|item| placed(id, item)).collect(),
     }
 }
 
-fn number<T>(id: SourceId, number: Spanned<T>) -> Placed<T> {
-    Placed { span: span(id, number.span()), value: number.into_inner() }
-}
-
-fn span(source: SourceId, range: Range<usize>) -> Span {
-    Span { source, start: narrow(range.start), end: narrow(range.end) }
+fn placed<T>(id: SourceId, raw: Spanned<T>) -> Placed<T> {
+    Placed { span: Span::of(id, raw.span()), value: raw.into_inner() }
 }
 
 fn terms(raw: RawSum) -> Option<Vec<Term>> {

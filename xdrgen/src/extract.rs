@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use crate::diag::{Diagnostic, DocumentKind};
 use crate::hash::HashSet;
 use crate::keywords::{definition_keyword, words};
-use crate::source::{Source, SourceId, Span, narrow};
+use crate::source::{Source, SourceId};
 
 pub use lines::Section;
 pub use map::Map;
@@ -47,6 +47,16 @@ pub enum Region {
     },
     /// Text that is not a definition, and the reason.
     Broken(Diagnostic),
+}
+
+/// A document with its lines, and the recognizer of its definitions.
+#[derive(Clone, Copy)]
+struct Input<'a> {
+    id: SourceId,
+    document: &'a str,
+    lines: &'a [lines::Line],
+    published: bool,
+    recognizer: Recognizer<'a>,
 }
 
 /// Tries to parse one definition at the start of a text, and ignores the text after the definition. The
@@ -95,9 +105,10 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
     // published.
     let published =
         lines::is_numbered(document, &lines) || form == Form::Indented && lines::is_paged(document, &lines);
+    let input = Input { id, document, lines: &lines, published, recognizer };
     let extract = match form {
-        Form::Marked => marked(id, document, &lines, sections, published, recognizer),
-        Form::Indented => scan::indented(id, document, &lines, sections, published, recognizer),
+        Form::Marked => marked(input, sections),
+        Form::Indented => scan::indented(input, sections),
         Form::Plain => plain(id, document),
     };
     Extract { published, ..extract }
@@ -126,17 +137,11 @@ fn mark(line: &str) -> Option<usize> {
     Some(line.len() - rest.len())
 }
 
-fn marked(
-    id: SourceId,
-    document: &str,
-    lines: &[lines::Line],
-    sections: Vec<Section>,
-    published: bool,
-    recognizer: Recognizer<'_>,
-) -> Extract {
+fn marked(input: Input<'_>, sections: Vec<Section>) -> Extract {
+    let Input { id, document, lines, published, .. } = input;
     let mut builder = Builder::new(id, document);
     let mut prose = false;
-    let gaps = gaps::gaps(id, document, lines, published, recognizer);
+    let gaps = gaps::gaps(input);
     let mut unmarked_lines = gaps.lines.iter().peekable();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);
@@ -157,24 +162,22 @@ fn marked(
     }
     // Published documents may quote definitions of other documents, so their unmarked definitions are not
     // reported.
-    let unmarked = if published { Vec::new() } else { unmarked(id, document, lines, &builder.text) };
+    let unmarked = if published { Vec::new() } else { unmarked(input, &builder.text) };
     let found = gaps.found.into_iter().chain(unmarked).collect();
     builder.finish(Form::Marked, sections, found)
 }
 
 /// Reports definitions without marks in a document with marks. Unmarked text counts as prose, which often
 /// repeats marked definitions. A definition is reported only if its name does not occur in the marked XDR.
-fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
+fn unmarked(Input { id, document, lines, .. }: Input<'_>, xdr: &str) -> Vec<Diagnostic> {
     let words: HashSet<&str> = words(xdr).collect();
     let mut found = Vec::new();
     for line in lines.iter().filter(|line| !line.page_break) {
         let text = line.text(document);
         let Some(name) = definition_keyword(text).filter(|name| !words.contains(name)) else { continue };
-        let start = line.range.start + text.len() - text.trim_start().len();
-        let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
         let is_program = text.trim_start().starts_with("program");
         let unmarked = DocumentKind::Unmarked { name: name.to_owned() };
-        found.push(unmarked.at(span).with_omitted(name, is_program));
+        found.push(unmarked.at(line.span(id, document)).with_omitted(name, is_program));
     }
     found
 }

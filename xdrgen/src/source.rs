@@ -1,5 +1,6 @@
 //! Documents and positions in them.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -25,6 +26,10 @@ pub struct Span {
 impl Span {
     /// The position of findings outside documents, for example about an option.
     pub const NOWHERE: Span = Span { source: SourceId(u32::MAX), start: 0, end: 0 };
+
+    pub(crate) fn of(source: SourceId, range: Range<usize>) -> Span {
+        Span { source, start: narrow(range.start), end: narrow(range.end) }
+    }
 
     /// Returns the span from the start of `self` to the end of `other`, which follows `self` in the same
     /// document.

@@ -1,11 +1,9 @@
 //! Unmarked lines that appear to be XDR, between two marked lines of one body.
 
-use super::lines::Line;
 use super::map::Map;
-use super::{Recognizer, Region, mark};
+use super::{Input, Recognizer, Region, mark};
 use crate::diag::{Diagnostic, DocumentKind};
 use crate::keywords::definition_keyword;
-use crate::source::{SourceId, Span, narrow};
 
 /// Unmarked lines that are read as XDR, and findings about unmarked XDR lines.
 #[derive(Default)]
@@ -17,13 +15,7 @@ pub(super) struct Gaps {
 
 /// Finds unmarked XDR lines inside bodies. In a published document, these lines are reported, but not read
 /// as XDR.
-pub(super) fn gaps(
-    id: SourceId,
-    document: &str,
-    lines: &[Line],
-    published: bool,
-    recognizer: Recognizer<'_>,
-) -> Gaps {
+pub(super) fn gaps(Input { id, document, lines, published, recognizer }: Input<'_>) -> Gaps {
     let mut gaps = Gaps::default();
     let mut body = Body::default();
     // Unmarked lines that can be part of the body. If a marked line of the body follows, these lines probably
@@ -37,8 +29,9 @@ pub(super) fn gaps(
                 waiting.clear();
                 body = Body { of_enum: xdr.trim_start().starts_with("enum"), ..Body::default() };
             }
-            if let Some(&first) = waiting.first() {
-                gaps.found.push(unmarked_line(id, document, lines, first, published));
+            if let Some(first) = waiting.first().and_then(|first| lines.get(*first)) {
+                let unmarked = DocumentKind::UnmarkedLine.at(first.span(id, document));
+                gaps.found.push(unmarked.weakened_if(published));
                 if !published {
                     gaps.lines.append(&mut waiting);
                 }
@@ -50,13 +43,6 @@ pub(super) fn gaps(
         }
     }
     gaps
-}
-
-fn unmarked_line(id: SourceId, document: &str, lines: &[Line], at: usize, published: bool) -> Diagnostic {
-    let (start, text) = lines.get(at).map_or((0, ""), |line| (line.range.start, line.text(document)));
-    let start = start + text.len() - text.trim_start().len();
-    let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
-    DocumentKind::UnmarkedLine.at(span).weakened_if(published)
 }
 
 /// Tracks the open bodies and comments in the marked lines of a definition.

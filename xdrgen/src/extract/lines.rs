@@ -1,7 +1,8 @@
 //! The lines of a document, its page breaks and its sections.
 
-use crate::source::narrow;
 use std::ops::Range;
+
+use crate::source::{SourceId, Span, narrow};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -14,6 +15,13 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn text<'a>(&self, document: &'a str) -> &'a str {
         document.get(self.range.clone()).unwrap_or("")
+    }
+
+    /// Returns the position of the line's text without the white space around it.
+    pub(crate) fn span(&self, id: SourceId, document: &str) -> Span {
+        let text = self.text(document);
+        let start = self.range.start + text.len() - text.trim_start().len();
+        Span::of(id, start..start + text.trim().len())
     }
 }
 

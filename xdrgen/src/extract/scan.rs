@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 
 use super::lines::{Line, Section, heading};
-use super::{Builder, Extract, Form, Recognizer, Region};
+use super::{Builder, Extract, Form, Input, Recognizer, Region};
 use crate::diag::{Diagnostic, DocumentKind, Note, SyntaxKind};
 use crate::keywords::{begins_definition, first_word, misspelt_keyword, open_comment, words};
-use crate::source::{SourceId, Span, narrow};
+use crate::source::{SourceId, Span};
 
 /// Maximum number of bytes of a document that are parsed again because a definition begins on the last line
 /// of the previous definition. The limit keeps the run time linear.
@@ -41,15 +41,21 @@ enum Piece {
     Size(Size),
 }
 
-pub(super) fn indented(
-    id: SourceId,
-    document: &str,
-    lines: &[Line],
-    sections: Vec<Section>,
-    published: bool,
-    recognizer: Recognizer<'_>,
-) -> Extract {
-    let mut scan = Scan::new(id, document, lines, published, recognizer);
+pub(super) fn indented(input: Input<'_>, sections: Vec<Section>) -> Extract {
+    let Input { id, document, lines, published, recognizer } = input;
+    let mut scan = Scan {
+        id,
+        document,
+        lines,
+        published,
+        recognizer,
+        pieces: Vec::new(),
+        keys: BTreeSet::new(),
+        sizes: BTreeSet::new(),
+        constants: BTreeSet::new(),
+        diagnostics: Vec::new(),
+        again: MAX_AGAIN,
+    };
     scan.run();
     let sizes = scan.sizes();
     let mut pieces: Vec<(usize, Piece)> = scan.pieces;
@@ -114,28 +120,6 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(
-        id: SourceId,
-        document: &'a str,
-        lines: &'a [Line],
-        published: bool,
-        recognizer: Recognizer<'a>,
-    ) -> Self {
-        Scan {
-            id,
-            document,
-            lines,
-            published,
-            recognizer,
-            pieces: Vec::new(),
-            keys: BTreeSet::new(),
-            sizes: BTreeSet::new(),
-            constants: BTreeSet::new(),
-            diagnostics: Vec::new(),
-            again: MAX_AGAIN,
-        }
-    }
-
     fn text(&self, line: usize) -> &'a str {
         self.lines.get(line).filter(|line| !line.page_break).map_or("", |line| line.text(self.document))
     }
@@ -234,7 +218,7 @@ impl<'a> Scan<'a> {
             return true;
         }
         let keyword = text.split_ascii_whitespace().next().unwrap_or("");
-        let span = Span { source: self.id, start: narrow(start), end: narrow(start + keyword.len()) };
+        let span = Span::of(self.id, start..start + keyword.len());
         let found = DocumentKind::SharedLine { mib: MAX_AGAIN >> 20 }.at(span);
         self.diagnostics.push(found.weakened_if(self.published).with_omitted("", true));
         false
@@ -256,7 +240,7 @@ impl<'a> Scan<'a> {
         let Region::Definition { end, .. } = (self.recognizer)(&builder.text, &builder.map, false) else {
             return None;
         };
-        let span = Span { source: self.id, start: narrow(start), end: narrow(start + word.len()) };
+        let span = Span::of(self.id, start..start + word.len());
         let name = first_word(text.trim_start().get(word.len()..).unwrap_or(""));
         let found = SyntaxKind::Misspelt { word: word.to_owned(), meant: keyword }.at(span);
         self.diagnostics.push(found.with_omitted(name, keyword == "program"));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::keywords::{before_comment, is_word, words};
-use crate::source::{SourceId, Sources, Span, narrow};
+use crate::source::{SourceId, Sources, Span};
 
 /// Warns about conditions that follow the first `#include` and test a name that only an included document
 /// defines. Each name causes at most one warning per document. Names defined by `-D` or earlier in the
@@ -84,6 +84,6 @@ fn names<'a>(
     });
     lines.flatten().map(move |name| {
         let start = name.as_ptr() as usize - text.as_ptr() as usize;
-        (name, Span { source: id, start: narrow(start), end: narrow(start + name.len()) })
+        (name, Span::of(id, start..start + name.len()))
     })
 }
