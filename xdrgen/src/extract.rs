@@ -83,6 +83,11 @@ pub struct Extract {
 }
 
 impl Extract {
+    /// Returns an extract without sections and findings, of a document that does not count as published.
+    pub(crate) fn new(form: Form, text: String, map: Map) -> Self {
+        Extract { form, published: false, text, map, sections: Vec::new(), diagnostics: Vec::new() }
+    }
+
     /// Returns the title of the section that contains the byte at offset `document`, if any.
     #[must_use]
     pub fn section(&self, document: u32) -> Option<&str> {
@@ -217,6 +222,6 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(self, form: Form, sections: Vec<Section>, diagnostics: Vec<Diagnostic>) -> Extract {
-        Extract { form, published: false, text: self.text, map: self.map, sections, diagnostics }
+        Extract { sections, diagnostics, ..Extract::new(form, self.text, self.map) }
     }
 }

@@ -121,13 +121,13 @@ pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification,
         for definition in &mut added.definitions {
             definition.section = extract.section(definition.span.start).map(str::to_owned);
         }
-        block.nested(extract).into_iter().for_each(|nested| found.push(nested));
+        found.extend(block.nested(extract));
         // The last line of an addition conventionally ends with a `,`, so this `,` is not reported.
         let findings = of_block
             .kept
             .into_iter()
             .filter(|found| found.kind != Kind::Portability(PortabilityKind::LastComma));
-        findings.for_each(|one| found.push(weakened(one)));
+        found.extend(findings.map(weakened));
         specification.additions.extend(added.definitions);
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
@@ -141,7 +141,7 @@ pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification,
         return (specification, only);
     }
     if nothing && found.kept.is_empty() {
-        let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
+        let start = Span::of(extract.map.source(), 0..0);
         found.push(DocumentKind::NoDefinition.at(start).with_omitted("", true));
     }
     diag::sort(&mut found.kept);
@@ -195,7 +195,7 @@ fn parse_text(extract: &Extract, options: &ParseOptions) -> (Specification, Foun
     specification.expansions = lexed.expansions.into_iter().map(|(_, expansion)| expansion).collect();
     specification.hidden = lexed.hidden;
     let mut found = Found::default();
-    extract.diagnostics.iter().for_each(|one| found.push(one.clone()));
+    found.extend(extract.diagnostics.iter().cloned());
     // For an indented document, the extraction has already reported the findings of this text.
     if extract.form != Form::Indented {
         let lenient = is_lenient(extract);

@@ -107,21 +107,13 @@ impl Block {
         let text = extract.text.as_str();
         let body = text.get(self.inside.clone()).unwrap_or("");
         let is_union = body.split_whitespace().next().is_some_and(|word| word == "case");
-        let mut copy =
-            Copy { from: extract, text: String::new(), map: Map::new(extract.map.span(0..0).source) };
+        let mut copy = Copy { from: extract, text: String::new(), map: Map::new(extract.map.source()) };
         copy.insert(if is_union { "union " } else { "enum " }, self.name.start);
         copy.lines(self.name.clone());
         copy.insert(if is_union { " switch (int added) {\n" } else { " {\n" }, self.name.end);
         copy.lines(self.inside.clone());
         copy.insert("\n};\n", self.inside.end);
-        Extract {
-            form: extract.form,
-            published: false,
-            text: copy.text,
-            map: copy.map,
-            sections: Vec::new(),
-            diagnostics: Vec::new(),
-        }
+        Extract::new(extract.form, copy.text, copy.map)
     }
 
     /// Warns about a comment inside the lines: for other compilers, the end of the inner comment also ends

@@ -62,7 +62,7 @@ fn lex_with<'a>(
     let Lexer { conditions, undefs, macros, mut out, .. } = lexer;
     undefs.replace(&mut out);
     out.unread.extend(conditions.first_open().map(|start| start..narrow(text.len())));
-    conditions.finish(map).for_each(|found| out.diagnostics.push(found));
+    out.diagnostics.extend(conditions.finish(map));
     (out, macros.changing)
 }
 

@@ -76,14 +76,7 @@ fn name_of(definition: &'static str) -> Option<&'static str> {
 pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
     let mut map = Map::new(place.source);
     map.push(0, place.start as usize, 0);
-    let extract = Extract {
-        form: Form::Plain,
-        published: false,
-        text: text.to_owned(),
-        map,
-        sections: Vec::new(),
-        diagnostics: Vec::new(),
-    };
+    let extract = Extract::new(Form::Plain, text.to_owned(), map);
     let (specification, found) = parse_extract(&extract, &ParseOptions::default());
     if has_errors(&found) { Vec::new() } else { specification.definitions }
 }
