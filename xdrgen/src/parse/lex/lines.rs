@@ -92,7 +92,9 @@ impl<'a> Lexer<'a, '_> {
             "define" if self.conditions.active() => {
                 self.define(argument, start + 1 + blanks + word.len(), place, line);
             }
-            "include" if self.conditions.active() => self.store_directive(line, place),
+            "include" if self.conditions.active() => {
+                self.store(OtherLine::PassThrough(line.trim_end()), place);
+            }
             _ => {
                 if word == "undef" && self.conditions.active() {
                     self.undefs.end(first_word(argument), &self.out);
@@ -141,23 +143,21 @@ impl<'a> Lexer<'a, '_> {
         let begin = narrow(offset);
         if name == value || is_keyword || number.is_none() && !is_name {
             self.macros.define(name, after, offset);
-            return self.store_directive(line, place);
+            return self.store(OtherLine::PassThrough(line.trim_end()), place);
         }
         self.macros.undefine(name);
         let at = offset + name.len() + gap;
         self.undefs.begin(name, number, &self.out);
         let name = Piece { text: name, start: begin };
         let value = Piece { text: value, start: narrow(at) };
-        let line = OtherLine::Define(name, value, number.filter(|_| !is_name));
-        let before = self.out.tokens.len();
-        self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
+        self.store(OtherLine::Define(name, value, number.filter(|_| !is_name)), place);
     }
 
-    /// Stores a preprocessor line for C. A finding about an undefined name may refer to the line, since the
-    /// line may define the name.
-    fn store_directive(&mut self, line: &'a str, place: Range<u32>) {
-        let (line, before) = (OtherLine::PassThrough(line.trim_end()), self.out.tokens.len());
-        self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
+    /// Stores a constant, or a line for C. A finding about an undefined name may refer to a line for C, since
+    /// the line may define the name.
+    fn store(&mut self, line: OtherLine<'a>, Range { start, end }: Range<u32>) {
+        let before = self.out.tokens.len();
+        self.out.c_lines.push(Placed { line, before, start, end });
     }
 
     /// Processes a `%` line, which contains C code. A comment that begins on the line may continue on further
@@ -180,16 +180,9 @@ impl<'a> Lexer<'a, '_> {
         let text = rest.get(1..length).unwrap_or("").trim_end();
         let start = self.at;
         self.advance(length);
-        if text.trim().is_empty() {
-            return;
+        if !text.trim().is_empty() {
+            self.store(OtherLine::PassThrough(text), narrow(start)..narrow(start + 1 + text.len()));
         }
-        let (line, before) = (OtherLine::PassThrough(text), self.out.tokens.len());
-        self.out.c_lines.push(Placed {
-            line,
-            before,
-            start: narrow(start),
-            end: narrow(start + 1 + text.len()),
-        });
     }
 
     /// Adds the tokens of a macro's expansion. An expression in the expansion becomes one number.
