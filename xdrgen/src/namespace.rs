@@ -34,11 +34,8 @@ pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     // The name of a definition that could not be parsed also hides the same name of an enclosing namespace.
     let mut names: HashSet<String> =
         documents.iter().flat_map(|document| document.omitted.iter().cloned()).collect();
-    for document in documents.iter_mut() {
-        each(document, &mut names, true);
-    }
-    for document in documents.iter_mut() {
-        each(document, &mut names, false);
+    for defines in [true, false] {
+        documents.iter_mut().for_each(|document| each(document, &mut names, defines));
     }
 }
 

@@ -360,7 +360,7 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
         return Ok((rest, several(first, input, last, declaration, more)));
     }
     declaration.docs = context.docs(first, last);
-    if (input.at..last).any(|at| context.token(at).is_some_and(|token| token.text == "{")) {
+    if (input.at..last).any(|at| context.word(at) == "{") {
         // For an arm with an inline body, `docs` omits the comments inside the arm. The comments at the
         // labels are inserted after the comments that precede the arm.
         let labels = (first + 1..=input.at).flat_map(|at| context.after(at - 1).chain(context.before(at)));

@@ -67,7 +67,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 let names: Vec<String> = names.map(|name| join(namespaces.path(), &name)).collect();
                 let name = names.first().map_or("", String::as_str);
                 // Text that does not begin like a definition may be a program with a misspelled keyword.
-                let is_program = matches!(input.word(0), "program") || !DEFINITIONS.contains(&input.word(0));
+                let is_program = input.word(0) == "program" || !DEFINITIONS.contains(&input.word(0));
                 let found = found.with_omitted(name, is_program);
                 let begins = matches!(
                     found.kind,
@@ -159,11 +159,11 @@ impl Namespaces {
 
 /// Returns true if a `}` begins a line, is the next token after a `};`, and is not part of another `};`.
 fn is_after_body(input: Tokens<'_>) -> bool {
-    let before = |back: usize| input.at.checked_sub(back).and_then(|at| input.context.token(at));
+    let before = |back: usize| input.at.checked_sub(back).map_or("", |at| input.context.word(at));
     input.peek(0).is_some_and(|token| token.first)
         && input.word(1) != ";"
-        && before(1).is_some_and(|token| token.text == ";")
-        && before(2).is_some_and(|token| token.text == "}")
+        && before(1) == ";"
+        && before(2) == "}"
 }
 
 #[derive(Default)]
@@ -339,7 +339,7 @@ fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
         kept.push(comment);
         next = comment.start as usize;
     }
-    let open = (first..last).find(|at| context.token(*at).is_some_and(|token| token.text == "{"));
+    let open = (first..last).find(|at| context.word(*at) == "{");
     let inside = open.into_iter().flat_map(|open| context.after(open));
     let all = kept.into_iter().rev().chain(inside).chain(context.after(last));
     all.filter_map(|comment| clean(comment.text)).collect()

@@ -17,14 +17,14 @@ pub(crate) struct Resume {
 /// keyword, a name, and the token that follows the name, such as `{`. Inside a correct definition,
 /// a body has no name, and a reference to a type has no body, so this pattern never occurs there.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
-    let word = |at| context.word(at);
     let name = context.token(at + 1).is_some_and(|token| token.kind == Kind::Word && !is_keyword(token.text));
-    match word(at) {
-        "const" => name && word(at + 2) == "=",
+    let after = context.word(at + 2);
+    match context.word(at) {
+        "const" => name && after == "=",
         "typedef" => context.token(at + 1).is_some(),
-        "struct" | "enum" => name && word(at + 2) == "{",
-        "program" => name && word(at + 2) == "{" && word(at + 3) == "version",
-        "union" => name && word(at + 2) == "switch",
+        "struct" | "enum" => name && after == "{",
+        "program" => name && after == "{" && context.word(at + 3) == "version",
+        "union" => name && after == "switch",
         _ => false,
     }
 }
@@ -36,7 +36,6 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;
     let unopened = is_missing_brace(context, error) || continues_after_brace(context, error);
-    let word = |at| context.word(at);
     let column = context.token(start).map_or(0, |token| token.column);
     let mut open = 0_usize;
     for at in start.. {
@@ -51,7 +50,9 @@ pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resu
         match token.text {
             "{" => open += 1,
             "}" => open = open.saturating_sub(1),
-            ";" if open == 0 && at >= failed && word(at + 1) != "{" => return Resume { at: at + 1, open },
+            ";" if open == 0 && at >= failed && context.word(at + 1) != "{" => {
+                return Resume { at: at + 1, open };
+            }
             _ => {}
         }
     }
@@ -60,10 +61,9 @@ pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resu
 
 /// Returns true if the error is the missing `{` of a body.
 fn is_missing_brace(context: &Context<'_>, error: Syntax) -> bool {
-    let word = |at| context.word(at);
     let begins_body = |token: &Token<'_>| {
         token.kind == Kind::Word
-            && (token.first || is_keyword(token.text) || matches!(word(error.at + 1), "=" | ","))
+            && (token.first || is_keyword(token.text) || matches!(context.word(error.at + 1), "=" | ","))
     };
     error.reason == Reason::Expected(Expected::Token("{"), &[])
         && context.token(error.at).is_some_and(begins_body)
@@ -72,14 +72,13 @@ fn is_missing_brace(context: &Context<'_>, error: Syntax) -> bool {
 /// Returns true if the error is a missing `;` after a `}`. The `}` may be an extra one, after which the body
 /// continues.
 fn continues_after_brace(context: &Context<'_>, error: Syntax) -> bool {
-    let before = error.at.checked_sub(1).and_then(|at| context.token(at));
     error.reason == Reason::Expected(Expected::Token(";"), &[])
-        && before.is_some_and(|before| before.text == "}")
+        && error.at.checked_sub(1).is_some_and(|before| context.word(before) == "}")
 }
 
 /// Returns true if a token belongs to the rest of a broken definition.
 pub(crate) fn is_rest_of_broken(context: &Context<'_>, at: usize) -> bool {
-    let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
+    let is_value = at.checked_sub(1).is_some_and(|before| context.word(before) == "=");
     context.token(at).is_some_and(|token| match token.kind {
         Kind::Mark | Kind::Number => true,
         Kind::Word => is_value || !token.first && !begins_definition(context, at),
@@ -170,8 +169,7 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     };
     let here = nearest(context, error.at, keywords).map(|keyword| (error.at, keyword));
     let first = || {
-        let breaks =
-            |at: &usize| context.token(*at).is_some_and(|token| matches!(token.text, "{" | "}" | ";" | ":"));
+        let breaks = |at: &usize| matches!(context.word(*at), "{" | "}" | ";" | ":");
         // The first word is considered only if it is at most two tokens before the error. After a longer
         // correct part, the first word is a type's name, not a misspelled keyword.
         let near = start.max(error.at.saturating_sub(3));
@@ -181,8 +179,7 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
         }
         let all: Vec<&str> = BEGIN_TYPE.iter().chain(DEFINITIONS).copied().collect();
         // The type of a typedef follows the keyword.
-        let first =
-            if context.token(first).is_some_and(|token| token.text == "typedef") { first + 1 } else { first };
+        let first = if context.word(first) == "typedef" { first + 1 } else { first };
         if first >= error.at {
             return None;
         }

@@ -45,7 +45,7 @@ impl<'a> Context<'a> {
     /// Returns the span from the first byte of one token to the last byte of another.
     pub(crate) fn span(&self, first: usize, last: usize) -> Span {
         let (Some(from), Some(to)) = (self.token(first), self.token(last)) else {
-            let start = self.token(first).map_or_else(|| self.text_end(), |token| token.start);
+            let start = self.token(first).map_or_else(|| narrow(self.text.len()), |token| token.start);
             let end = self.token(last).map_or(start, |token| self.lexed.end(token));
             return self.map.span(start..end.max(start));
         };
@@ -59,10 +59,6 @@ impl<'a> Context<'a> {
         let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
         let end = token.place.1;
         Span { source: self.map.source(), start: end, end: end + 1 }
-    }
-
-    fn text_end(&self) -> u32 {
-        narrow(self.text.len())
     }
 
     /// Returns the comments before a token.
@@ -87,7 +83,7 @@ impl<'a> Context<'a> {
     /// Returns the comments before and after a range of tokens, and also those inside if the range contains
     /// no body.
     pub(crate) fn docs(&self, first: usize, last: usize) -> Vec<String> {
-        let body = (first..=last).any(|at| self.token(at).is_some_and(|token| token.text == "{"));
+        let body = (first..=last).any(|at| self.word(at) == "{");
         let inside = if body { first + 1..first + 1 } else { first + 1..last + 1 };
         let inside = inside.flat_map(|at| self.comments(at));
         self.before(first)
