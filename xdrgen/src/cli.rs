@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use serde::Serialize;
 
-use crate::diag;
+use crate::diag::{self, json_line};
 use crate::generate::{Manifest, Options, Output, Package, check, generate};
 use crate::include;
 use crate::ir::Data;
@@ -414,10 +413,4 @@ fn print(text: &str) -> Result<(), Failure> {
         Err(error) => Err(Failure::File(PathBuf::from("standard output"), error)),
         Ok(()) => Ok(()),
     }
-}
-
-/// Returns one line of JSON. Serialization fails only for maps with keys that are not strings; no `Line` type
-/// contains a map.
-fn json_line(line: &impl Serialize) -> String {
-    serde_json::to_string(line).unwrap_or_default() + "\n"
 }

@@ -79,6 +79,8 @@ pub(crate) use breach::{BreachKind, Form, Gap};
 pub(crate) use cycle::CycleKind;
 pub(crate) use document::DocumentKind;
 #[cfg(feature = "cli")]
+pub(crate) use json::json_line;
+#[cfg(feature = "cli")]
 pub use json::{json, json_failure, json_summary};
 pub(crate) use meaning::{MeaningKind, Redefinition};
 pub(crate) use message::MessageKind;

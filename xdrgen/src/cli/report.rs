@@ -62,14 +62,13 @@ impl Reporting {
         if found.is_empty() {
             return Ok(());
         }
-        let shown =
-            first_findings(found).cloned().map(|found| self.with_denied_warnings(found)).collect::<Vec<_>>();
+        let shown: Vec<_> =
+            first_findings(found).cloned().map(|found| self.with_denied_warnings(found)).collect();
         let hidden = found.len() - shown.len() + more.errors + more.warnings;
-        let count = Count::of(found);
-        let (errors, warnings) = (count.errors + more.errors, count.warnings + more.warnings);
+        let all = Count::of(found).and(more);
         let count = match self.deny {
-            Some(Deny::Warnings) => Count { errors: errors + warnings, warnings: 0 },
-            None => Count { errors, warnings },
+            Some(Deny::Warnings) => Count { errors: all.errors + all.warnings, warnings: 0 },
+            None => all,
         };
         let shown = shown.as_slice();
         print_error(&match self.message_format {
@@ -126,7 +125,7 @@ fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     let mut errors = Count::of(found).errors.min(SHOWN);
     let mut warnings = found.len().min(SHOWN) - errors;
     found.iter().filter(move |found| {
-        let left = if found.severity == Severity::Error { &mut errors } else { &mut warnings };
+        let left = if found.is_error() { &mut errors } else { &mut warnings };
         let is_shown = *left > 0;
         *left = left.saturating_sub(1);
         is_shown

@@ -43,26 +43,28 @@ struct Place<'a> {
 /// `file`, `spans` (the primary one first), `help` and `rendered`, the human-readable text.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
-    diagnostics.iter().map(|found| line(&Line::Finding(finding(found, &found.text(), sources)))).collect()
+    let line = |found: &Diagnostic| json_line(&Line::Finding(finding(found, &found.text(), sources)));
+    diagnostics.iter().map(line).collect()
 }
 
 /// Renders the line after the findings. `kind` is `"summary"`, followed by the numbers of `errors`,
 /// `warnings` and `hidden` findings. Findings beyond the maximum number shown are hidden.
 #[must_use]
 pub fn json_summary(count: Count, hidden: usize) -> String {
-    line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
+    json_line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
 }
 
 /// Renders the last line of a run that could not start or finish. `kind` is `"failure"`, followed by `file`
 /// and `message`. `file` is null unless a file could not be read or written.
 #[must_use]
 pub fn json_failure(file: Option<&str>, message: &str) -> String {
-    line(&Line::Failure { file, message })
+    json_line(&Line::Failure { file, message })
 }
 
-fn line(line: &Line<'_>) -> String {
-    // Derived serialization fails only for maps with keys that are not strings, and a line contains no map.
-    serde_json::to_string(line).map_or_else(|_| String::new(), |text| text + "\n")
+/// Returns one line of JSON. Serialization fails only for maps with keys that are not strings; no `Line` type
+/// contains a map.
+pub(crate) fn json_line(line: &impl Serialize) -> String {
+    serde_json::to_string(line).unwrap_or_default() + "\n"
 }
 
 fn finding<'a>(found: &Diagnostic, text: &'a Text, sources: &Sources) -> Finding<'a> {
