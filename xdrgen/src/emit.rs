@@ -22,6 +22,7 @@ use code::Code;
 pub(crate) use derives::Known;
 pub(crate) use documents::{Document, items_by_source};
 pub(crate) use file::{Files, Head};
+pub(crate) use overview::enumerated;
 
 pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,

@@ -289,15 +289,8 @@ fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &m
 }
 
 fn head(sources: &Sources, options: &Options) -> Head {
-    let names: Vec<String> = sources.iter().map(|(_, source)| shown(source, options)).collect();
-    let documents = match names.split_last() {
-        Some((last, [])) => format!("`{last}`"),
-        Some((last, others)) => {
-            let others: Vec<String> = others.iter().map(|name| format!("`{name}`")).collect();
-            format!("{} and `{last}`", others.join(", "))
-        }
-        None => String::new(),
-    };
+    let names = sources.iter().map(|(_, source)| format!("`{}`", shown(source, options)));
+    let documents = emit::enumerated(names.collect()).unwrap_or_default();
     Head { documents, command: one_line(&options.command) }
 }
 

@@ -95,8 +95,9 @@ impl Files<'_> {
         let manifest =
             ManifestFile { head: &head, package, rust_version, features: &features, runtime: &runtime };
         let docs = self.overview(package);
-        let std_features: Vec<&str> =
-            features.iter().map(|(name, _)| *name).filter(|name| needs_std(name)).collect();
+        // The derive macro of `arbitrary` emits code that needs the standard library.
+        let needs_std = |name: &&str| *name == Known::Arbitrary.name();
+        let std_features: Vec<&str> = features.iter().map(|(name, _)| *name).filter(needs_std).collect();
         let mut code = Code::after(rendered(&LibFile { docs: &docs, std_features: &std_features }));
         let mut files = Vec::new();
         if self.emitter.documents.is_empty() {
@@ -132,11 +133,6 @@ impl Files<'_> {
         };
         known.map(|known| (known.name(), dependency(known))).collect()
     }
-}
-
-/// Returns true if the derive macro of a feature emits code that needs the standard library.
-fn needs_std(feature: &str) -> bool {
-    feature == Known::Arbitrary.name()
 }
 
 fn runtime(package: &Package) -> String {

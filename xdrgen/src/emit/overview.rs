@@ -36,16 +36,11 @@ impl Emitter<'_> {
             (module.consts.len(), "constant"),
             (module.programs.len(), "program"),
         ];
-        let counts: Vec<String> = counts
+        let counts = counts
             .iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, one)| if *count == 1 { format!("1 {one}") } else { format!("{count} {one}s") })
-            .collect();
-        let what = match counts.split_last() {
-            Some((last, [])) => last.clone(),
-            Some((last, others)) => format!("{} and {last}", others.join(", ")),
-            None => "nothing".to_owned(),
-        };
+            .map(|(count, one)| if *count == 1 { format!("1 {one}") } else { format!("{count} {one}s") });
+        let what = enumerated(counts.collect()).unwrap_or_else(|| "nothing".to_owned());
         if self.documents.is_empty() {
             return text.push(format!("This crate has {what}."));
         }
@@ -145,6 +140,12 @@ let result = client.{method}(&{parameter}).await?;
         text.extend([String::new(), "# Features".to_owned(), String::new()]);
         text.extend(known.iter().map(|known| format!("- `{}`: {}", known.name(), known.purpose())));
     }
+}
+
+/// Joins items as in `a, b and c`. Returns `None` without items.
+pub(crate) fn enumerated(mut items: Vec<String>) -> Option<String> {
+    let last = items.pop()?;
+    Some(if items.is_empty() { last } else { format!("{} and {last}", items.join(", ")) })
 }
 
 /// Removes spaces from a type, except between words.
