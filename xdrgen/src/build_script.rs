@@ -1,7 +1,7 @@
 //! Compiles documents from a build script.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::diag::{self, Count, Diagnostic, Severity};
 use crate::generate::{Generated, Options, Output, Summary, generate};
@@ -256,22 +256,16 @@ fn print_directives(generated: &Generated, sources: &Sources) {
         Err(Refused::Missing(path)) => Some(path.as_path()),
         _ => None,
     });
-    let paths = sources.iter().map(|(_, source)| source.name()).chain(missing).map(shown);
+    let paths = sources.iter().map(|(_, source)| source.name()).chain(missing);
     // Skips paths with a line break: cargo would read the text after the line break as another directive.
-    for path in paths.filter(|path| !path.contains('\n')) {
+    for path in paths.map(|path| path.display().to_string()).filter(|path| !path.contains('\n')) {
         println!("cargo::rerun-if-changed={path}");
     }
     for found in generated.diagnostics.iter().filter(|found| found.severity == Severity::Warning) {
-        let place = sources.get(found.span.source).map(|source| {
-            let at = source.line_column(found.span.start);
-            format!("{}:{}:{}: ", shown(source.name()), at.line, at.column)
-        });
+        let source = sources.get(found.span.source);
+        let place = source.map_or_else(String::new, |source| diag::place(source, found.span) + ": ");
         let text = found.text();
         let help = text.help.map_or_else(String::new, |help| format!("; {help}"));
-        println!("cargo::warning={}{} [{}]{help}", place.unwrap_or_default(), text.message, found.code());
+        println!("cargo::warning={place}{} [{}]{help}", text.message, found.code());
     }
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }

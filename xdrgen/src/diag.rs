@@ -87,6 +87,7 @@ pub(crate) use message::MessageKind;
 pub(crate) use output::OutputKind;
 #[cfg(feature = "cli")]
 pub use pages::{chapters, codes, page};
+pub(crate) use plain::place;
 pub use plain::plain;
 #[cfg(feature = "cli")]
 pub use plain::short;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Diagnostic, Label, Text};
-use crate::source::{Source, Sources};
+use crate::source::{Source, Sources, Span};
 
 /// Renders findings as plain text in the given order, separated by blank lines. Each finding has its
 /// position and message, the lines of the documents with the labels below them, and the help.
@@ -31,12 +31,13 @@ pub fn short(diagnostics: &[Diagnostic], sources: &Sources) -> String {
 /// name.
 fn head(found: &Diagnostic, text: &Text, sources: &Sources) -> String {
     let source = sources.get(found.span.source);
-    let place = source.map_or_else(|| "rpcrdma-xdrgen".to_owned(), |source| place(source, &text.primary));
+    let place = source.map_or_else(|| "rpcrdma-xdrgen".to_owned(), |source| place(source, text.primary.span));
     format!("{place}: {}[{}]: {}", found.severity.name(), found.code(), text.message)
 }
 
-fn place(source: &Source, label: &Label) -> String {
-    let at = source.line_column(label.span.start);
+/// Returns `file:line:column`, the start of a span.
+pub(crate) fn place(source: &Source, span: Span) -> String {
+    let at = source.line_column(span.start);
     format!("{}:{}:{}", source.name().display(), at.line, at.column)
 }
 
@@ -52,7 +53,7 @@ fn finding(found: &Diagnostic, sources: &Sources) -> String {
     for line in &lines {
         if !above.is_some_and(|above| std::ptr::eq(above.text, line.text)) {
             if line.mark == '-' {
-                text.push_str(&format!("{:width$}::: {}\n", "", place(line.source, line.label)));
+                text.push_str(&format!("{:width$}::: {}\n", "", place(line.source, line.label.span)));
             }
             text.push_str(&format!("{:width$} |\n{:width$} | {}\n", "", line.number, printable(line.text)));
         }
