@@ -75,7 +75,8 @@ pub(super) fn omit(
         let name = missing.remove(&place);
         match omission.definition(documents, error.span, error.within.as_deref()) {
             Some((document, definition))
-                if error.is_error() && omission.may_tolerate(document.trust, name.as_ref()) =>
+                if error.is_error()
+                    && (known.keep_going || omission.is_erratum(document.trust, name.as_ref())) =>
             {
                 omission.pending.extend(name.clone());
                 omission.leave_out(document, definition, error, name.as_ref());
@@ -96,9 +97,10 @@ impl<'a> Omission<'a> {
     fn new(scope: &'a Scope<'a>, documents: &'a [Document], known: &'a Known<'a>) -> Self {
         let mut uses: HashMap<Name, Vec<Use<'a>>> = HashMap::default();
         let mut places = HashMap::default();
+        let nothing = Defined::default();
         for document in documents {
             for definition in &document.specification.definitions {
-                let mut used = Uses::default();
+                let mut used = Uses::beyond(&nothing);
                 used.add(definition);
                 let mut add = |space, Identifier { name, span }: Identifier| {
                     uses.entry((space, name)).or_default().push((document, definition, span));
@@ -123,10 +125,6 @@ impl<'a> Omission<'a> {
             uses,
             places,
         }
-    }
-
-    fn may_tolerate(&self, trust: Trust, missing: Option<&Name>) -> bool {
-        self.known.keep_going || self.is_erratum(trust, missing)
     }
 
     /// Returns true if an error becomes a warning because the document is published and cannot be corrected.

@@ -113,9 +113,8 @@ pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
 }
 
 /// The names that definitions use, in the order of [`names`], except names defined in `known`.
-#[derive(Default)]
 pub(crate) struct Uses<'d> {
-    known: Option<&'d Defined>,
+    known: &'d Defined,
     pub(crate) types: Vec<Identifier>,
     pub(crate) values: Vec<Identifier>,
 }
@@ -129,18 +128,15 @@ pub(crate) struct Defined {
 impl<'d> Uses<'d> {
     /// Creates an empty collection that ignores names defined in `known`.
     pub(crate) fn beyond(known: &'d Defined) -> Self {
-        Uses { known: Some(known), ..Uses::default() }
+        Uses { known, types: Vec::new(), values: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, definition: &Definition) {
-        let known = self.known;
         names(definition, &mut |role| match role {
-            Role::UsesType(name) if known.is_none_or(|known| !known.types.contains(&name.name)) => {
+            Role::UsesType(name) if !self.known.types.contains(&name.name) => {
                 self.types.push(name.clone());
             }
-            Role::UsesValue(Value::Name(name))
-                if known.is_none_or(|known| !known.values.contains(&name.name)) =>
-            {
+            Role::UsesValue(Value::Name(name)) if !self.known.values.contains(&name.name) => {
                 self.values.push(name.clone());
             }
             _ => {}
