@@ -23,16 +23,15 @@ pub(crate) struct Layout {
 }
 
 pub(crate) fn layout(container: &Container<'_>) -> Layout {
-    let each = |field: &Field<'_>| lengths(field);
     let lengths = match &container.body {
         Body::Enum(_) => quote!(__xdr::Lengths::fixed(4)),
         Body::Struct(fields) => {
-            let fields = fields.iter().map(each);
+            let fields = fields.iter().map(lengths);
             quote!(__xdr::Lengths::ZERO #(.and(#fields))*)
         }
         Body::Union { discriminant, arms } => {
             let mut arms = arms.iter().map(|arm| match &arm.payload {
-                Some(field) => each(field),
+                Some(field) => lengths(field),
                 None => quote!(__xdr::Lengths::ZERO),
             });
             let first = arms.next();
