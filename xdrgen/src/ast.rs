@@ -85,6 +85,31 @@ pub struct Definition {
     pub text: String,
 }
 
+impl Definition {
+    /// Returns the name of the definition; `None` for a line for C.
+    pub(crate) fn name(&self) -> Option<&Identifier> {
+        match &self.kind {
+            DefinitionKind::Const(constant) => Some(&constant.name),
+            DefinitionKind::Typedef(declaration) => declaration.name.as_ref(),
+            DefinitionKind::Enum(name, _)
+            | DefinitionKind::Struct(name, _)
+            | DefinitionKind::Union(name, _) => Some(name),
+            DefinitionKind::Program(program) => Some(&program.name),
+            DefinitionKind::PassThrough(_) => None,
+        }
+    }
+
+    /// Returns true for `typedef x x`, which defines a short name in C and nothing in XDR.
+    pub(crate) fn is_own_name(&self) -> bool {
+        let DefinitionKind::Typedef(Declaration { specifier, name, multiplicity: Multiplicity::One, .. }) =
+            &self.kind
+        else {
+            return false;
+        };
+        matches!((&specifier.kind, name), (TypeSpecifierKind::Named(of), Some(name)) if of.name == name.name)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionKind {
     /// `const NAME = value;`, or `#define NAME value`.

@@ -10,7 +10,6 @@ use crate::ast::{
 };
 use crate::hash::{HashMap, HashSet};
 use crate::ir::Module;
-use crate::resolve::is_own_name;
 use crate::source::{SourceId, Span, narrow};
 
 /// Splits a name into the namespace (empty for a name without `::`) and the rest.
@@ -80,7 +79,7 @@ impl Pass<'_> {
 
     fn definition(&mut self, definition: &mut Definition) {
         // `typedef x x` defines no name: both occurrences of `x` are uses.
-        let is_own_name = is_own_name(definition);
+        let is_own_name = definition.is_own_name();
         match &mut definition.kind {
             DefinitionKind::Const(constant) => {
                 // The name of a `#define` is not qualified, since the preprocessor has no namespaces.

@@ -6,7 +6,6 @@ mod c_lines;
 mod consts;
 mod definitions;
 mod enums;
-mod named;
 mod omit;
 mod prelude;
 mod programs;
@@ -29,7 +28,6 @@ use definitions::Resolver;
 use scope::Scope;
 
 pub(crate) use additions::merge;
-pub(crate) use named::is_own_name;
 pub(crate) use scope::Document;
 pub(crate) use supply::{Known, supply};
 

@@ -2,7 +2,6 @@
 //! definition.
 
 use super::consts::Consts;
-use super::named::defined_name;
 use super::scope::Scope;
 use super::supply::Known;
 use super::unresolved::{Reason, Space, Unresolved};
@@ -86,14 +85,14 @@ impl<'a> Resolver<'a> {
 
     /// Records the name of a definition in the findings that its resolution added.
     fn report_within(&mut self, definition: &Definition, (found, unresolved): (usize, usize)) {
-        let name = || defined_name(definition).map(|name| name.name.clone());
+        let name = || definition.name().map(|name| name.name.clone());
         let found = self.found.kept.iter_mut().skip(found).map(|one| &mut one.within);
         let unresolved = self.unresolved.iter_mut().skip(unresolved).map(|one| &mut one.within);
         found.chain(unresolved).for_each(|within| *within = name());
     }
 
     fn declare(&mut self, definition: &'a Definition) {
-        let Some(name) = defined_name(definition) else { return };
+        let Some(name) = definition.name() else { return };
         match definition.kind {
             DefinitionKind::Const(_) => {
                 self.const_names.insert(&name.name);
@@ -118,7 +117,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn definition(&mut self, definition: &'a Definition) {
-        let Some(name) = defined_name(definition) else { return };
+        let Some(name) = definition.name() else { return };
         match &definition.kind {
             DefinitionKind::Const(constant) => return self.constant(definition, name, &constant.value),
             DefinitionKind::Program(program) => return self.program(definition, program),

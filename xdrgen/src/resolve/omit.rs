@@ -1,7 +1,6 @@
 //! Omits invalid definitions of published documents, which cannot be corrected. With `--keep-going`, omits
 //! invalid definitions of any document.
 
-use super::named::defined_name;
 use super::scope::{Document, Scope};
 use super::supply::Known;
 use super::unresolved::{Reason, Space, Unresolved};
@@ -158,7 +157,7 @@ impl<'a> Omission<'a> {
         } else {
             Severity::Error
         };
-        let name = defined_name(definition).map_or("", |name| name.name.as_str());
+        let name = definition.name().map_or("", |name| name.name.as_str());
         let error = Diagnostic { severity, ..error }.with_note(Note::Omitted { trust: document.trust, what });
         self.found.push(error.with_omitted(name, is_program));
         if !is_program && self.omitted.insert(definition) {

@@ -83,7 +83,6 @@ pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::named::defined_name;
     use super::*;
 
     #[test]
@@ -92,7 +91,7 @@ mod tests {
         assert_eq!(prelude.0.len(), TEXT.matches("\n/*").count());
         for name in prelude.0.keys() {
             let known = prelude.definition(name, Span::default()).expect("a definition");
-            assert_eq!(defined_name(&known).map(|known| known.name.as_str()), Some(*name));
+            assert_eq!(known.name().map(|known| known.name.as_str()), Some(*name));
             assert_eq!(known.docs.len(), 1, "{name}");
         }
     }

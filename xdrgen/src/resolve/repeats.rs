@@ -1,6 +1,5 @@
 //! Compares repeated definitions of a name.
 
-use super::named::is_own_name;
 use super::text;
 use crate::ast::{Definition, Value};
 use crate::hash::HashMap;
@@ -13,7 +12,7 @@ pub(crate) struct Repeats {
 
 impl Repeats {
     pub(crate) fn same(&mut self, first: &Definition, second: &Definition) -> bool {
-        if is_own_name(first) || is_own_name(second) {
+        if first.is_own_name() || second.is_own_name() {
             return true;
         }
         for one in [first, second] {

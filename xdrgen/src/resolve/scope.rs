@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::c_lines::CLines;
-use super::named::{defined_name, is_own_name};
 use super::repeats::{Repeats, same_value};
 use super::supply::Known;
 use super::unresolved::{BUILT_IN, FOREIGN_TYPES, Reason, Space, Unresolved};
@@ -80,7 +79,7 @@ impl<'a> Scope<'a> {
         for definition in documents.iter().flat_map(|document| &document.specification.definitions) {
             match better.get(&std::ptr::from_ref(definition)) {
                 Some(better) if !scope.repeats.same(better, definition) => {
-                    let named = defined_name(definition).zip(defined_name(better));
+                    let named = definition.name().zip(better.name());
                     found.extend(named.map(|(Identifier { name, span }, by)| {
                         MeaningKind::Superseded { name: name.clone(), by: by.span }.at(*span)
                     }));
@@ -161,7 +160,7 @@ impl<'a> Scope<'a> {
     }
 
     fn define(&mut self, definition: &'a Definition, found: &mut Found) {
-        let Some(name) = defined_name(definition) else { return self.c_lines.add(definition) };
+        let Some(name) = definition.name() else { return self.c_lines.add(definition) };
         let table = match definition.kind {
             DefinitionKind::Const(_) => {
                 return self.define_const(name, definition, found);
@@ -183,7 +182,7 @@ impl<'a> Scope<'a> {
             return;
         }
         // `typedef struct foo foo;` defines a short name in C and nothing in XDR.
-        if is_own_name(definition) {
+        if definition.is_own_name() {
             return;
         }
         table.insert(&name.name, definition);
@@ -206,7 +205,7 @@ impl<'a> Scope<'a> {
         }
         let mut definitions = std::mem::take(&mut self.definitions);
         for slot in &mut definitions {
-            let Some(name) = defined_name(slot).map(|name| name.name.as_str()) else { continue };
+            let Some(name) = slot.name().map(|name| name.name.as_str()) else { continue };
             let Some(again) = self.again.get(name) else { continue };
             let Some(&by) = again.get(stage.min(again.len()) - 1) else { continue };
             // A constant or a program may have the name of an extended type.
@@ -238,9 +237,7 @@ impl<'a> Scope<'a> {
 
     /// Returns true if the definition of a type replaces a definition of an earlier document.
     pub(crate) fn is_extension(&self, name: &Identifier) -> bool {
-        self.again
-            .get(name.name.as_str())
-            .is_some_and(|again| again.iter().any(|by| defined_name(by) == Some(name)))
+        self.again.get(name.name.as_str()).is_some_and(|again| again.iter().any(|by| by.name() == Some(name)))
     }
 
     fn define_const(&mut self, name: &'a Identifier, definition: &'a Definition, found: &mut Found) {
@@ -275,7 +272,7 @@ impl<'a> Scope<'a> {
     /// probably an unedited copy.
     fn report_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
         let in_one = first.span.source == again.span.source && self.is_own(again.span);
-        if in_one && !is_own_name(again) {
+        if in_one && !again.is_own_name() {
             let repeated = MeaningKind::Repeated { name: name.name.clone(), first: place(first) };
             found.push(repeated.at(name.span));
         }
@@ -388,7 +385,7 @@ impl<'a> Scope<'a> {
 }
 
 fn place(definition: &Definition) -> Span {
-    defined_name(definition).map_or(definition.span, |name| name.span)
+    definition.name().map_or(definition.span, |name| name.span)
 }
 
 fn redefinition(Identifier { name, span }: &Identifier, first: Span, how: Redefinition) -> Diagnostic {
@@ -411,7 +408,7 @@ fn better<'a>(
     let types = || {
         let published = documents.iter().filter(|document| document.trust != Trust::Own);
         let all = published.flat_map(|document| &document.specification.definitions);
-        let named = all.filter(|one| is_type(one)).filter_map(|one| Some((defined_name(one)?, one)));
+        let named = all.filter(|one| is_type(one)).filter_map(|one| Some((one.name()?, one)));
         named.map(|(name, one)| ((name.span.source, name.name.as_str()), one))
     };
     // Most documents have no repeated definitions.
@@ -448,7 +445,7 @@ fn better<'a>(
 
 fn is_type(definition: &Definition) -> bool {
     use DefinitionKind::{Const, PassThrough, Program};
-    !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !is_own_name(definition)
+    !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !definition.is_own_name()
 }
 
 /// Returns true if a definition may extend a definition of an earlier document. The extension rules are

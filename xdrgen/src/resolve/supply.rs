@@ -7,7 +7,6 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::named::defined_name;
 use super::prelude::{self, Prelude};
 use super::uses::{Defined, Uses};
 use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
@@ -215,7 +214,7 @@ impl Macros {
         let place = found.place.unwrap_or(name.span);
         let mut definitions = prelude::parsed(&format!("typedef {} {};", found.body, name.name), place);
         let definition = definitions.pop().filter(|_| definitions.is_empty())?;
-        defined_name(&definition).is_some_and(|defined| defined.name == name.name).then_some(definition)
+        definition.name().is_some_and(|defined| defined.name == name.name).then_some(definition)
     }
 
     fn constant(&self, name: &Identifier) -> Option<Definition> {

@@ -1,6 +1,5 @@
 //! The names that a document uses and defines.
 
-use super::named::{defined_name, is_own_name};
 use crate::ast::{Declaration, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifierKind, Value};
 use crate::hash::HashSet;
 
@@ -41,7 +40,7 @@ fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
         DefinitionKind::PassThrough(_) => {}
         kind => {
             // `typedef struct foo foo;` defines nothing.
-            let name = defined_name(definition).filter(|_| !is_own_name(definition));
+            let name = definition.name().filter(|_| !definition.is_own_name());
             name.into_iter().for_each(|name| to(Role::DefinesType(name)));
             match kind {
                 DefinitionKind::Typedef(of) => declaration(of, to),
