@@ -1,23 +1,13 @@
 //! Constants and the values of enum members.
 
+use super::definitions::Resolver;
 use super::prelude::built_in;
-use super::scope::{Named, Scope, ValueSource};
+use super::scope::{Named, ValueSource};
 use super::unresolved::{Reason, Space, Unresolved};
 use crate::ast::{EnumBody, Identifier, Value};
-use crate::diag::{Found, MeaningKind, PortabilityKind};
-use crate::hash::{HashMap, HashSet};
+use crate::diag::{MeaningKind, PortabilityKind};
+use crate::hash::HashSet;
 use crate::source::Span;
-
-/// Evaluates constants. Reports each error once.
-#[derive(Default)]
-pub(crate) struct Consts {
-    reported: HashSet<String>,
-    /// The evaluated constants by name; `None` if invalid.
-    known: HashMap<String, Option<i128>>,
-    /// For each member of an enum, the index of the member with the nearest explicit value: the member itself
-    /// or a preceding member.
-    explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
-}
 
 /// The meaning of a name that no document defines.
 enum Undefined<'a> {
@@ -36,16 +26,10 @@ fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     body.members.iter().enumerate().map(place).collect()
 }
 
-impl Consts {
+impl<'a> Resolver<'a> {
     /// Evaluates a value to a number. An invalid value is reported and yields `None`. Follows the chain of
     /// names to a number, then adds the offset of each enum member in the chain.
-    pub(crate) fn eval(
-        &mut self,
-        value: &Value,
-        scope: &Scope<'_>,
-        found: &mut Found,
-        unresolved: &mut Vec<Unresolved>,
-    ) -> Option<i128> {
+    pub(crate) fn eval(&mut self, value: &Value) -> Option<i128> {
         let mut path: Vec<(&str, usize)> = Vec::new();
         let mut visited: HashSet<&str> = HashSet::default();
         let mut next = Ok(value);
@@ -55,28 +39,28 @@ impl Consts {
                 Ok(Value::Name(name)) => (name.name.as_str(), name.span),
                 Err(meant) => meant,
             };
-            if let Some(known) = self.known.get(name) {
+            if let Some(known) = self.consts.known.get(name) {
                 break *known;
             }
-            let Some(named) = scope.value_named(name) else {
-                match self.undefined(name, span, scope, found, unresolved) {
+            let Some(named) = self.scope.value_named(name) else {
+                match self.undefined(name, span) {
                     Undefined::Number(number) => break number,
                     Undefined::Intended(near) => next = Err((near, span)),
                 }
                 continue;
             };
-            if let Some(second) = scope.second_number(name)
-                && self.reported.insert(name.to_owned())
+            if let Some(second) = self.scope.second_number(name)
+                && self.consts.reported.insert(name.to_owned())
             {
                 let name = name.to_owned();
-                found.push(MeaningKind::TwoNumbers { name, first: named.span, second }.at(span));
+                self.found.push(MeaningKind::TwoNumbers { name, first: named.span, second }.at(span));
             }
             if !visited.insert(name) {
-                break self.cycle(name, span, named, found, &path);
+                break self.cycle(name, span, named, &path);
             }
             let (value, steps) = match named.source {
                 ValueSource::Const(value) => (Some(value), 0),
-                ValueSource::Member(body, index) => self.member(body, index as usize),
+                ValueSource::Member(body, index) => self.base(body, index as usize),
             };
             path.push((name, steps));
             let Some(value) = value else { break Some(0) };
@@ -84,69 +68,55 @@ impl Consts {
         };
         for (name, steps) in path.into_iter().rev() {
             number = number.and_then(|number| number.checked_add(i128::try_from(steps).ok()?));
-            self.known.insert(name.to_owned(), number);
+            self.consts.known.insert(name.to_owned(), number);
         }
         number
     }
 
     /// Returns the base of a member's value, and the offset from the base. The base is the nearest
     /// explicit value at or before the member, or `None` for 0.
-    fn member<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
-        let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
+    fn base<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
+        let before = self.consts.explicit.entry(body).or_insert_with(|| explicit(body));
         match before.get(index).copied().flatten() {
             Some(at) => (body.members.get(at).and_then(|member| member.value.as_ref()), index - at),
             None => (None, index),
         }
     }
 
-    fn undefined<'v>(
-        &mut self,
-        name: &str,
-        span: Span,
-        scope: &Scope<'v>,
-        found: &mut Found,
-        unresolved: &mut Vec<Unresolved>,
-    ) -> Undefined<'v> {
+    fn undefined(&mut self, name: &str, span: Span) -> Undefined<'a> {
         if let Some(value) = built_in(name) {
             let standard = if value == 1 { "TRUE" } else { "FALSE" };
-            if name != standard && self.reported.insert(name.to_owned()) {
-                found.push(PortabilityKind::LowerCaseBool { name: name.to_owned(), standard }.at(span));
+            if name != standard && self.consts.reported.insert(name.to_owned()) {
+                let name = name.to_owned();
+                self.found.push(PortabilityKind::LowerCaseBool { name, standard }.at(span));
             }
             return Undefined::Number(Some(value));
         }
-        let name = &Identifier { name: name.to_owned(), span };
-        if let Some(near) = scope.intended_name(name, scope.value_names()) {
-            if self.reported.insert(name.name.clone()) {
+        let name = Identifier { name: name.to_owned(), span };
+        if let Some(near) = self.scope.intended_name(&name, self.scope.value_names()) {
+            if self.consts.reported.insert(name.name.clone()) {
                 let reason = Reason::Erratum(near.to_owned());
-                unresolved.push(Unresolved::new(Space::Value, name.clone(), reason));
+                self.unresolved.push(Unresolved::new(Space::Value, name, reason));
             }
             return Undefined::Intended(near);
         }
-        if scope.externs.is_some_and(|externs| externs.contains_key(&name.name)) {
-            if self.reported.insert(name.name.clone()) {
-                found.push(MeaningKind::NumberInRust { name: name.name.clone() }.at(name.span));
+        if self.consts.reported.insert(name.name.clone()) {
+            if self.known.externs.contains_key(&name.name) {
+                self.found.push(MeaningKind::NumberInRust { name: name.name }.at(span));
+            } else {
+                self.unresolved.push(self.scope.missing_value(&name));
             }
-            return Undefined::Number(None);
-        }
-        if self.reported.insert(name.name.clone()) {
-            unresolved.push(scope.missing_value(name));
         }
         Undefined::Number(None)
     }
 
-    fn cycle(
-        &mut self,
-        name: &str,
-        span: Span,
-        named: Named<'_>,
-        found: &mut Found,
-        path: &[(&str, usize)],
-    ) -> Option<i128> {
-        let new = !self.reported.contains(name);
+    fn cycle(&mut self, name: &str, span: Span, named: Named<'_>, path: &[(&str, usize)]) -> Option<i128> {
+        let new = !self.consts.reported.contains(name);
         // One finding for each cycle is enough.
-        self.reported.extend(path.iter().map(|(name, _)| (*name).to_owned()));
+        self.consts.reported.extend(path.iter().map(|(name, _)| (*name).to_owned()));
         if new {
-            found.push(MeaningKind::CyclicConstant { name: name.to_owned(), used: span }.at(named.span));
+            let cyclic = MeaningKind::CyclicConstant { name: name.to_owned(), used: span };
+            self.found.push(cyclic.at(named.span));
         }
         None
     }

@@ -1,13 +1,12 @@
 //! Resolves types, evaluates the constants of definitions, and checks the rules that concern a single
 //! definition.
 
-use super::consts::Consts;
 use super::scope::Scope;
 use super::supply::Known;
 use super::unresolved::{Reason, Space, Unresolved};
 use super::{prelude, text};
 use crate::ast::{
-    Declaration, Definition, DefinitionKind, Identifier, Multiplicity, StructBody, TypeSpecifier,
+    Declaration, Definition, DefinitionKind, EnumBody, Identifier, Multiplicity, StructBody, TypeSpecifier,
     TypeSpecifierKind, Value,
 };
 use crate::diag::{Found, MeaningKind};
@@ -22,10 +21,22 @@ pub(crate) struct Places {
     pub(crate) values: HashMap<i128, usize>,
 }
 
+/// The state of the evaluation of constants.
+#[derive(Default)]
+pub(crate) struct Consts {
+    /// The names whose errors have been reported. Each error is reported once.
+    pub(crate) reported: HashSet<String>,
+    /// The evaluated constants by name; `None` if invalid.
+    pub(crate) known: HashMap<String, Option<i128>>,
+    /// For each member of an enum, the index of the member with the nearest explicit value: the member itself
+    /// or a preceding member.
+    pub(crate) explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
+}
+
 pub(crate) struct Resolver<'a> {
     pub(crate) scope: Scope<'a>,
     pub(crate) consts: Consts,
-    known: &'a Known<'a>,
+    pub(crate) known: &'a Known<'a>,
     pub(crate) found: Found,
     /// Undefined names with their first use, and errata.
     pub(crate) unresolved: Vec<Unresolved>,
@@ -164,10 +175,6 @@ impl<'a> Resolver<'a> {
         self.order.push((self.current, Item::Const(self.hir.consts.len())));
         let docs = docs(definition, name);
         self.hir.consts.push(Const { name: name.name.clone(), value: number, docs });
-    }
-
-    pub(crate) fn eval(&mut self, value: &Value) -> Option<i128> {
-        self.consts.eval(value, &self.scope, &mut self.found, &mut self.unresolved)
     }
 
     fn structure(&mut self, body: &'a StructBody, path: &str) -> Option<Body> {

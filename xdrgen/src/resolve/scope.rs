@@ -1,7 +1,6 @@
 //! The names that the documents of a run define: their meanings and duplicates.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use super::c_lines::CLines;
 use super::repeats::{Repeats, same_value};
@@ -47,7 +46,6 @@ pub(crate) struct Scope<'a> {
     /// The names of unparsable definitions, which are never corrected to similar names.
     omitted: HashSet<&'a str>,
     trust: HashMap<SourceId, Trust>,
-    pub(crate) externs: Option<&'a BTreeMap<String, String>>,
     pub(crate) c_lines: CLines<'a>,
     /// Redefinitions in later documents, in order.
     again: HashMap<&'a str, Vec<&'a Definition>>,
@@ -72,8 +70,7 @@ impl<'a> Scope<'a> {
     /// its form after `stage` extensions.
     pub(crate) fn new(documents: &'a [Document], known: &Known<'a>, stage: usize, found: &mut Found) -> Self {
         let trust = documents.iter().map(|document| (document.id, document.trust));
-        let externs = Some(known.externs);
-        let mut scope = Scope { trust: trust.collect(), externs, ..Scope::default() };
+        let mut scope = Scope { trust: trust.collect(), ..Scope::default() };
         documents.iter().for_each(|document| scope.c_lines.hide(&document.specification.hidden));
         let better = better(documents, known, &mut scope.repeats);
         for definition in documents.iter().flat_map(|document| &document.specification.definitions) {
