@@ -17,6 +17,7 @@ type Use<'a> = (&'a Document, &'a Definition, Span);
 
 struct Omission<'a> {
     scope: &'a Scope<'a>,
+    documents: &'a [Document],
     known: &'a Known<'a>,
     omitted: HashSet<*const Definition>,
     /// Findings about the omitted definitions.
@@ -60,7 +61,7 @@ pub(super) fn omit(
     let mut omission = Omission::new(scope, documents, known);
     for (name, span, within) in errata {
         let within = within.as_deref();
-        if let Some((document, definition)) = omission.definition(documents, span, within) {
+        if let Some((document, definition)) = omission.definition(span, within) {
             omission.uses.entry(name).or_default().push((document, definition, span));
         }
     }
@@ -72,7 +73,7 @@ pub(super) fn omit(
     omission.spread();
     for (place, error) in std::mem::take(&mut found.kept).into_iter().enumerate() {
         let name = missing.remove(&place);
-        match omission.definition(documents, error.span, error.within.as_deref()) {
+        match omission.definition(error.span, error.within.as_deref()) {
             Some((document, definition))
                 if error.is_error()
                     && (known.keep_going || omission.is_erratum(document.trust, name.as_ref())) =>
@@ -115,6 +116,7 @@ impl<'a> Omission<'a> {
         }
         Omission {
             scope,
+            documents,
             known,
             omitted: HashSet::default(),
             found: Vec::new(),
@@ -211,13 +213,8 @@ impl<'a> Omission<'a> {
             .is_some_and(|definition| !self.is_omitted(definition))
     }
 
-    fn definition(
-        &self,
-        documents: &'a [Document],
-        span: Span,
-        within: Option<&str>,
-    ) -> Option<(&'a Document, &'a Definition)> {
-        let document = documents.iter().find(|document| document.id == span.source)?;
+    fn definition(&self, span: Span, within: Option<&str>) -> Option<(&'a Document, &'a Definition)> {
+        let document = self.documents.iter().find(|document| document.id == span.source)?;
         Some((document, self.holding(span, within)?))
     }
 
