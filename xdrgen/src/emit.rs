@@ -21,11 +21,12 @@ use crate::source::SourceId;
 use code::Code;
 pub(crate) use derives::Known;
 pub(crate) use documents::{Document, items_by_source};
-pub(crate) use file::{Files, Head};
+pub(crate) use file::Head;
 pub(crate) use overview::enumerated;
 
 pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,
+    pub(crate) head: Head,
     /// The path of the runtime without spaces, such as `::rpcrdma_runtime` or `crate`.
     pub(crate) runtime: String,
     /// True if emitted code may use the standard library. Otherwise it uses `alloc`.

@@ -353,30 +353,29 @@ fn emitted(
 ) -> Vec<(PathBuf, String)> {
     let std = matches!(options.output, Output::Module { std: true, .. } | Output::Directory { std: true });
     let features = matches!(options.output, Output::Crate(_));
-    let (names, derives) = (options.names, options.derives.as_slice());
     let sizes = (!module.programs.is_empty()).then(|| Layouts::of(module));
     let emitter = Emitter {
         module,
+        head: head(sources, options),
         runtime: options.runtime.replace(' ', ""),
         std,
-        names,
-        derives,
+        names: options.names,
+        derives: &options.derives,
         features,
         sizes: sizes.as_ref(),
         homes: documents.iter().enumerate().map(|(at, document)| (document.source, at)).collect(),
         documents,
         ambiguous: emit::ambiguous(module),
     };
-    let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     let mut texts = sources.iter().map(|(_, source)| source).filter(|source| source.kind() == Kind::Document);
     let (first, second) = (texts.next(), texts.next());
     match &options.output {
-        Output::Module { name, .. } => vec![(PathBuf::from(format!("{name}.rs")), files.module())],
+        Output::Module { name, .. } => vec![(PathBuf::from(format!("{name}.rs")), emitter.single_file())],
         Output::Directory { .. } if second.is_none() => {
             let name = first.map_or_else(String::new, |document| names::module(document.name()));
-            vec![(PathBuf::from(format!("{name}.rs")), files.module())]
+            vec![(PathBuf::from(format!("{name}.rs")), emitter.single_file())]
         }
-        Output::Directory { .. } => files.directory(),
-        Output::Crate(package) => files.package(package),
+        Output::Directory { .. } => emitter.directory(),
+        Output::Crate(package) => emitter.package(package),
     }
 }

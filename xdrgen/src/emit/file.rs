@@ -47,23 +47,18 @@ fn rendered(template: &impl Template) -> String {
     template.render().unwrap_or_default()
 }
 
-pub(crate) struct Files<'e> {
-    pub(crate) emitter: &'e Emitter<'e>,
-    pub(crate) head: Head,
-}
-
-impl Files<'_> {
+impl Emitter<'_> {
     /// Returns a file with all items, for `include!` or for use as a module. If there are several documents
     /// or any namespaces, each document or namespace with definitions is a module in this file.
-    pub(crate) fn module(&self) -> String {
+    pub(crate) fn single_file(&self) -> String {
         let mut code = self.file(&self.head.documents);
-        if self.emitter.documents.is_empty() {
-            self.emitter.body(None, &mut code);
+        if self.documents.is_empty() {
+            self.body(None, &mut code);
         }
-        for document in &self.emitter.documents {
+        for document in &self.documents {
             code.apart();
             code.line(["/// From `", &document.name, "`."]);
-            code.module(&document.ident, |code| self.emitter.body(Some(document), code));
+            code.module(&document.ident, |code| self.body(Some(document), code));
         }
         code.finish()
     }
@@ -75,10 +70,10 @@ impl Files<'_> {
             code.apart();
             code.lines(&format!("/// From `{name}`.\n#[rustfmt::skip]\npub mod {ident};"));
             let mut file = self.file(&format!("`{name}`"));
-            self.emitter.body(Some(document), &mut file);
+            self.body(Some(document), &mut file);
             (PathBuf::from(format!("{ident}.rs")), file.finish())
         };
-        self.emitter.documents.iter().map(file).collect()
+        self.documents.iter().map(file).collect()
     }
 
     pub(crate) fn directory(&self) -> Vec<(PathBuf, String)> {
@@ -90,7 +85,7 @@ impl Files<'_> {
 
     pub(crate) fn package(&self, package: &Package) -> Vec<(PathBuf, String)> {
         let head = self.lines("# ", &self.head.documents);
-        let (features, runtime) = (self.features(package), runtime(package));
+        let (features, runtime) = (self.manifest_features(package), runtime(package));
         let rust_version = env!("CARGO_PKG_RUST_VERSION");
         let manifest =
             ManifestFile { head: &head, package, rust_version, features: &features, runtime: &runtime };
@@ -99,12 +94,10 @@ impl Files<'_> {
         let needs_std = |name: &&str| *name == Known::Arbitrary.name();
         let std_features: Vec<&str> = features.iter().map(|(name, _)| *name).filter(needs_std).collect();
         let mut code = Code::after(rendered(&LibFile { docs: &docs, std_features: &std_features }));
-        let mut files = Vec::new();
-        if self.emitter.documents.is_empty() {
-            self.emitter.body(None, &mut code);
-        } else {
-            files = self.modules(&mut code);
+        if self.documents.is_empty() {
+            self.body(None, &mut code);
         }
+        let files = self.modules(&mut code);
         let mut all = vec![
             (PathBuf::from("Cargo.toml"), rendered(&manifest)),
             (PathBuf::from("src/lib.rs"), code.finish()),
@@ -125,47 +118,15 @@ impl Files<'_> {
         lines
     }
 
-    fn features(&self, package: &Package) -> Vec<(&'static str, &'static str)> {
-        let known = self.emitter.derives.iter().filter_map(|derive| Known::named(derive));
+    fn manifest_features(&self, package: &Package) -> Vec<(&'static str, &'static str)> {
+        let known = self.derives.iter().filter_map(|derive| Known::named(derive));
         let dependency = |known: Known| match package.is_member() {
             true => "{ workspace = true, features = [\"derive\"], optional = true }",
             false => known.dependency(),
         };
         known.map(|known| (known.name(), dependency(known))).collect()
     }
-}
 
-fn runtime(package: &Package) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match &package.manifest {
-        Manifest::Member => "rpcrdma-runtime.workspace = true".to_owned(),
-        Manifest::Alone { runtime: None } => {
-            format!("rpcrdma-runtime = {{ version = \"{version}\", default-features = false }}")
-        }
-        Manifest::Alone { runtime: Some(path) } => {
-            format!(
-                "rpcrdma-runtime = {{ version = \"{version}\", path = '{path}', default-features = false }}"
-            )
-        }
-    }
-}
-
-/// Wraps text into lines of at most [`WIDTH`] bytes. Each line begins with `mark`.
-pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(format!("{mark}{word}")),
-        }
-    }
-    lines
-}
-
-impl Emitter<'_> {
     /// Writes the items of a document or namespace (all items if `document` is `None`), after the `use` lines
     /// that the items need.
     fn body(&self, document: Option<&Document>, code: &mut Code) {
@@ -209,6 +170,32 @@ impl Emitter<'_> {
         }
         code.insert(begin, lines);
     }
+}
+
+fn runtime(package: &Package) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match &package.manifest {
+        Manifest::Member => "rpcrdma-runtime.workspace = true".to_owned(),
+        Manifest::Alone { runtime } => {
+            let path = runtime.as_ref().map_or_else(String::new, |path| format!(" path = '{path}',"));
+            format!("rpcrdma-runtime = {{ version = \"{version}\",{path} default-features = false }}")
+        }
+    }
+}
+
+/// Wraps text into lines of at most [`WIDTH`] bytes. Each line begins with `mark`.
+pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{mark}{word}")),
+        }
+    }
+    lines
 }
 
 fn use_line<'n>(module: &str, names: impl IntoIterator<Item = &'n str>, code: &mut Code) {
