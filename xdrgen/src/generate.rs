@@ -10,7 +10,7 @@ use crate::extract::Form;
 use crate::hir::Hir;
 use crate::include;
 use crate::ir::{Data, Module};
-use crate::lower::{self, Style};
+use crate::lower;
 use crate::names::{self, Taken};
 use crate::namespace;
 use crate::relative;
@@ -279,11 +279,9 @@ fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &mut Found) -> Module {
-    let mut hir = hir;
+fn lowered(mut hir: Hir, bindings: &[binding::Binding], options: &Options, found: &mut Found) -> Module {
     crate::check::apply(&mut hir, bindings, found);
-    let style = Style { names: options.names, data: options.data, externs: &options.externs };
-    let module = lower::lower(hir, bindings, &style, found);
+    let module = lower::lower(hir, bindings, options, found);
     crate::check::messages(&module, bindings, found);
     module
 }

@@ -19,23 +19,16 @@ use crate::ir::{
 };
 use crate::names::{Names, Taken};
 use crate::namespace;
+use crate::options::Options;
 use crate::sizes::layout as sizes;
 use naming::Naming;
 
-pub(crate) struct Style<'a> {
-    pub(crate) names: Names,
-    pub(crate) data: Data,
-    /// The paths of existing Rust types, by the names that documents use.
-    pub(crate) externs: &'a BTreeMap<String, String>,
-}
-
-pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &mut Found) -> Module {
-    let mut hir = hir;
-    let data = style.data;
+pub(crate) fn lower(mut hir: Hir, bindings: &[Binding], options: &Options, found: &mut Found) -> Module {
+    let data = options.data;
     if data == Data::Borrowed && !found.has_errors() {
         borrowed::omit_eligible(&mut hir, bindings, found);
     }
-    let (mut module, mut naming) = Lower::run(hir, style, found);
+    let (mut module, mut naming) = Lower::run(hir, options, found);
     lists::make_lists(&mut module, &mut naming);
     if data == Data::Bytes {
         layout::store_small_opaque_in_place(&mut module);
@@ -64,14 +57,14 @@ struct Lower<'a, 'f> {
 }
 
 impl<'a, 'f> Lower<'a, 'f> {
-    fn run(hir: Hir, style: &Style<'a>, found: &'f mut Found) -> (Module, Naming<'f>) {
+    fn run(hir: Hir, options: &'a Options, found: &'f mut Found) -> (Module, Naming<'f>) {
         let selectors: Vec<_> = hir.types.iter().map(|ty| selector(&hir, &ty.body)).collect();
         let Hir { types, consts, programs, order } = hir;
         let mut lower = Lower {
-            naming: Naming::new(style.names, style.data, found),
-            externs: style.externs,
+            naming: Naming::new(options.names, options.data, found),
+            externs: &options.externs,
             consts: consts.iter().enumerate().map(|(index, one)| (one.name.clone(), index)).collect(),
-            module: Module { data: style.data, order, ..Module::default() },
+            module: Module { data: options.data, order, ..Module::default() },
             places: HashMap::default(),
         };
         lower.module.consts = consts.into_iter().map(|one| lower.constant(one)).collect();
