@@ -159,13 +159,7 @@ fn known<'a>(
     options: &'a Options,
     found: &mut Vec<Diagnostic>,
 ) -> Known<'a> {
-    let known = Known {
-        externs: &options.externs,
-        defined: &options.defined,
-        prelude: options.prelude,
-        keep_going: options.keep_going,
-        complete_programs: true,
-    };
+    let known = Known { options, complete_programs: true };
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|document| &mut document.specification).collect();
     namespace::resolve(&mut specifications);

@@ -101,7 +101,7 @@ impl<'a> Resolver<'a> {
             return Undefined::Intended(near);
         }
         if self.consts.reported.insert(name.name.clone()) {
-            if self.known.externs.contains_key(&name.name) {
+            if self.known.options.externs.contains_key(&name.name) {
                 self.found.push(MeaningKind::NumberInRust { name: name.name }.at(span));
             } else {
                 self.unresolved.push(self.scope.missing_value(&name));

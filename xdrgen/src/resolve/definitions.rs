@@ -3,8 +3,8 @@
 
 use super::scope::Scope;
 use super::supply::Known;
+use super::text;
 use super::unresolved::{Reason, Space, Unresolved};
-use super::{prelude, text};
 use crate::ast::{
     Declaration, Definition, DefinitionKind, EnumBody, Identifier, Multiplicity, StructBody, TypeSpecifier,
     TypeSpecifierKind, Value,
@@ -109,7 +109,7 @@ impl<'a> Resolver<'a> {
                 self.const_names.insert(&name.name);
             }
             DefinitionKind::Program(_) | DefinitionKind::PassThrough(_) => {}
-            _ if self.known.externs.contains_key(&name.name) => {}
+            _ if self.known.options.externs.contains_key(&name.name) => {}
             _ => {
                 let mut docs = docs(definition, name);
                 if self.scope.is_extension(name) {
@@ -147,7 +147,7 @@ impl<'a> Resolver<'a> {
     }
 
     pub(crate) fn is_type(&self, name: &str) -> bool {
-        self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
+        self.ids.contains_key(name) || self.known.scalar(name).is_some()
     }
 
     /// Reserves a name for the argument or result type of a procedure. Returns true if the name was free.
@@ -262,13 +262,13 @@ impl<'a> Resolver<'a> {
     }
 
     fn named(&mut self, name: &Identifier) -> Option<Type> {
-        if self.known.externs.contains_key(&name.name) {
+        if self.known.options.externs.contains_key(&name.name) {
             return Some(Type::Extern(name.name.clone()));
         }
         if let Some(id) = self.ids.get(name.name.as_str()) {
             return Some(Type::Named(*id));
         }
-        if let Some(scalar) = prelude::scalar(&name.name).filter(|_| self.known.prelude) {
+        if let Some(scalar) = self.known.scalar(&name.name) {
             return Some(Type::Scalar(scalar));
         }
         if let Some(near) = self.scope.intended_name(name, self.scope.type_names())

@@ -76,7 +76,7 @@ pub(super) fn omit(
         match omission.definition(error.span, error.within.as_deref()) {
             Some((document, definition))
                 if error.is_error()
-                    && (known.keep_going || omission.is_erratum(document.trust, name.as_ref())) =>
+                    && (known.options.keep_going || omission.is_erratum(document.trust, name.as_ref())) =>
             {
                 omission.pending.extend(name.clone());
                 omission.leave_out(document, definition, error, name.as_ref());
@@ -88,7 +88,7 @@ pub(super) fn omit(
     omission.remove_from(hir);
     let Omission { found: about_omitted, kept, .. } = omission;
     found.kept = kept;
-    let is_complete = !found.has_errors() && (known.keep_going || !has_errors(&about_omitted));
+    let is_complete = !found.has_errors() && (known.options.keep_going || !has_errors(&about_omitted));
     found.kept.extend(about_omitted);
     is_complete
 }
@@ -146,7 +146,7 @@ impl<'a> Omission<'a> {
     ) {
         let is_program = matches!(definition.kind, DefinitionKind::Program(_));
         let breaks_program = is_program && self.known.complete_programs && document.trust != Trust::Own;
-        let what = match (breaks_program && !self.known.keep_going, is_program) {
+        let what = match (breaks_program && !self.known.options.keep_going, is_program) {
             (true, _) => OmittedPart::Needed,
             (_, true) => OmittedPart::Procedure,
             (_, false) => OmittedPart::Definition,
@@ -197,7 +197,7 @@ impl<'a> Omission<'a> {
                 }
                 let used = Identifier { name: name.1.clone(), span };
                 let missing = Unresolved::new(name.0, used, Reason::Omitted);
-                if document.trust != Trust::Own || self.known.keep_going {
+                if document.trust != Trust::Own || self.known.options.keep_going {
                     self.leave_out(document, definition, missing.into(), Some(&name));
                 } else if !std::mem::replace(&mut is_reported, true) {
                     self.kept.push(missing.into());

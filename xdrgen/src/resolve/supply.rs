@@ -5,32 +5,32 @@
 //! uses it, with the position of the macro or of the first use.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::prelude::{self, Prelude};
 use super::uses::{Defined, Uses};
 use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
 use crate::hash::HashMap;
+use crate::ir::Scalar;
 use crate::keywords::{before_comment, first_word, is_word};
+use crate::options::Options;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
 pub(crate) struct Known<'a> {
-    /// The paths of existing Rust types, by the names that documents use. No types with these names are
-    /// supplied.
-    pub(crate) externs: &'a BTreeMap<String, String>,
-    /// The names that the options define, in the form of `-D`: `NAME` or `NAME=VALUE`.
-    pub(crate) defined: &'a BTreeSet<String>,
-    pub(crate) prelude: bool,
-    /// True if invalid definitions are omitted from any document, not only from published documents.
-    pub(crate) keep_going: bool,
+    pub(crate) options: &'a Options,
     /// True if the omission of a procedure from a published document is an error.
     pub(crate) complete_programs: bool,
 }
 
 impl Known<'_> {
     pub(crate) fn is_type(&self, name: &str) -> bool {
-        self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
+        self.options.externs.contains_key(name) || self.scalar(name).is_some()
+    }
+
+    /// Returns the scalar type for an alias such as `int32_t`, if the prelude is in use.
+    pub(crate) fn scalar(&self, name: &str) -> Option<Scalar> {
+        prelude::scalar(name).filter(|_| self.options.prelude)
     }
 
     pub(crate) fn is_value(&self, name: &str) -> bool {
@@ -42,7 +42,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
     let mut defined = Defined::default();
     let all = || documents.iter().flat_map(|document| &document.definitions);
     all().for_each(|definition| defined.add(definition));
-    let macros = Macros::new(all(), &defined, known.defined);
+    let macros = Macros::new(all(), &defined, &known.options.defined);
     for document in documents.iter_mut() {
         document.definitions.iter_mut().for_each(|definition| macros.demote(definition));
     }
@@ -85,14 +85,14 @@ impl Supplier<'_> {
     }
 
     fn missing_type(&self, name: &Identifier) -> Option<Definition> {
-        let is_known = self.defined.types.contains(&name.name) || self.known.externs.contains_key(&name.name);
-        if is_known {
+        let externs = &self.known.options.externs;
+        if self.defined.types.contains(&name.name) || externs.contains_key(&name.name) {
             return None;
         }
         if let Some(definition) = self.macros.typedef(name) {
             return Some(definition);
         }
-        if self.known.prelude && prelude::scalar(&name.name).is_some() {
+        if self.known.scalar(&name.name).is_some() {
             return None;
         }
         let definition = self.of_prelude(name).filter(is_type)?;
@@ -106,8 +106,7 @@ impl Supplier<'_> {
     }
 
     fn missing_value(&self, name: &Identifier) -> Option<Definition> {
-        let is_known = self.defined.values.contains(&name.name) || self.known.is_value(&name.name);
-        if is_known {
+        if self.defined.values.contains(&name.name) || self.known.is_value(&name.name) {
             return None;
         }
         let definition = self.macros.constant(name);
@@ -116,7 +115,7 @@ impl Supplier<'_> {
 
     fn of_prelude(&self, name: &Identifier) -> Option<Definition> {
         let prelude = || self.prelude.get_or_init(Prelude::new);
-        if self.known.prelude { prelude().definition(&name.name, name.span) } else { None }
+        if self.known.options.prelude { prelude().definition(&name.name, name.span) } else { None }
     }
 }
 
