@@ -399,7 +399,7 @@ impl<T> Excerpt<T> {
     }
 
     /// `A, B and 3 more`
-    fn shown(&self, one: impl Fn(&T) -> String) -> String {
+    pub(crate) fn shown(&self, one: impl Fn(&T) -> String) -> String {
         let first = self.first.iter().map(one).collect::<Vec<_>>().join(", ");
         if self.more > 0 { format!("{first} and {} more", self.more) } else { first }
     }

@@ -1,10 +1,8 @@
 //! Members and arms that one document adds to an enum or a union of another document.
 
 use super::text;
-use crate::ast::{
-    CaseSpec, Definition, DefinitionKind, EnumBody, Identifier, Specification, UnionBody, Value,
-};
-use crate::diag::{Diagnostic, MeaningKind};
+use crate::ast::{Definition, DefinitionKind, EnumBody, Identifier, Specification, UnionBody, Value};
+use crate::diag::{Diagnostic, Excerpt, MeaningKind};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
@@ -52,16 +50,11 @@ pub(crate) fn merge(
                 continue;
             }
         };
-        if !added.is_empty() {
-            base.docs.push(format!("{by}{section} adds {}.", listed(&added)));
+        let added = Excerpt::of(added.into_iter(), NAMED);
+        if !added.first.is_empty() {
+            base.docs.push(format!("{by}{section} adds {}.", added.shown(String::clone)));
         }
     }
-}
-
-fn listed(names: &[String]) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
-    let more = names.len().saturating_sub(NAMED);
-    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
 /// Returns the value of each member; `None` if the value depends on a name.
@@ -119,35 +112,30 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
 }
 
 fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnostic>) -> Vec<String> {
-    let mut labels: HashMap<String, (Span, String)> = HashMap::default();
-    let entries = |arm: &CaseSpec| {
-        let declared = text::declaration(&arm.declaration);
-        let entry = |label: &Value| (text::value(label).into_owned(), (label.span(), declared.clone()));
-        arm.labels.iter().map(entry).collect::<Vec<_>>()
-    };
-    let mut arm_of: HashMap<String, usize> = HashMap::default();
+    // For each label, its position, the text of its arm's declaration, and the index of the arm.
+    let mut known: HashMap<String, (Span, String, usize)> = HashMap::default();
     for (at, arm) in base.arms.iter().enumerate() {
-        labels.extend(entries(arm));
-        arm_of.extend(arm.labels.iter().map(|label| (text::value(label).into_owned(), at)));
+        let declared = text::declaration(&arm.declaration);
+        let entry = |label: &Value| (text::value(label).into_owned(), (label.span(), declared.clone(), at));
+        known.extend(arm.labels.iter().map(entry));
     }
     let mut added = Vec::new();
     for mut arm in more.arms {
-        let written = entries(&arm);
-        let conflict = written.iter().find_map(|(label, (span, declared))| {
-            let (first, other) = labels.get(label)?;
-            (declared != other).then_some((label, *span, *first))
-        });
-        if let Some((label, span, first)) = conflict {
-            found.push(MeaningKind::AddedArm { label: label.clone(), first }.at(span));
+        let declared = text::declaration(&arm.declaration);
+        let mut again = arm.labels.iter().filter_map(|label| Some((label, known.get(&*text::value(label))?)));
+        if let Some((label, (first, ..))) = again.clone().find(|(_, (_, other, _))| *other != declared) {
+            let conflict = MeaningKind::AddedArm { label: text::value(label).into_owned(), first: *first };
+            found.push(conflict.at(label.span()));
             continue;
         }
         // An arm that repeats a label of an existing arm adds its other labels to that arm.
-        let repeated = written.iter().find_map(|(label, _)| arm_of.get(label).copied());
-        arm.labels.retain(|label| !labels.contains_key(&*text::value(label)));
-        let (new, at) = (entries(&arm), repeated.unwrap_or(base.arms.len()));
-        arm_of.extend(new.iter().map(|(label, _)| (label.clone(), at)));
-        added.extend(new.iter().map(|(label, _)| label.clone()));
-        labels.extend(new);
+        let repeated = again.next().map(|(_, (.., at))| *at);
+        arm.labels.retain(|label| !known.contains_key(&*text::value(label)));
+        for label in &arm.labels {
+            let name = text::value(label).into_owned();
+            added.push(name.clone());
+            known.insert(name, (label.span(), declared.clone(), repeated.unwrap_or(base.arms.len())));
+        }
         match repeated.and_then(|at| base.arms.get_mut(at)) {
             Some(extended) => extended.labels.append(&mut arm.labels),
             None => {
