@@ -30,14 +30,13 @@ struct Found {
 
 /// A size in prose: `NFS3_FHSIZE 64` alone on a line.
 struct Size {
-    line: usize,
     name: std::ops::Range<usize>,
     value: std::ops::Range<usize>,
 }
 
 enum Piece {
+    /// A definition or a `#define`.
     Definition(Found),
-    Define(usize),
     Size(Size),
 }
 
@@ -58,18 +57,12 @@ pub(super) fn indented(input: Input<'_>, sections: Vec<Section>) -> Extract {
     };
     scan.run();
     let sizes = scan.sizes();
-    let mut pieces: Vec<(usize, Piece)> = scan.pieces;
-    pieces.extend(sizes.into_iter().map(|size| (size.line, Piece::Size(size))));
-    pieces.sort_by_key(|(line, _)| *line);
+    scan.pieces.extend(sizes);
+    scan.pieces.sort_by_key(|(line, _)| *line);
     let mut builder = Builder::new(id, document);
-    for (_, piece) in &pieces {
+    for (_, piece) in &scan.pieces {
         match piece {
             Piece::Definition(found) => copy(&mut builder, lines, found),
-            Piece::Define(line) => {
-                let end = lines.get(*line).map_or(0, |line| end_of_define(line, document));
-                let found = Found { first: *line, next: *line + 1, start: 0, end, indent: usize::MAX };
-                copy(&mut builder, lines, &found);
-            }
             Piece::Size(size) => {
                 builder.insert("const ", size.name.start);
                 builder.copy(size.name.start, size.name.end);
@@ -110,6 +103,7 @@ struct Scan<'a> {
     lines: &'a [Line],
     published: bool,
     recognizer: Recognizer<'a>,
+    /// The parts to extract, each with its first line.
     pieces: Vec<(usize, Piece)>,
     keys: BTreeSet<String>,
     sizes: BTreeSet<String>,
@@ -132,7 +126,9 @@ impl<'a> Scan<'a> {
             if is_define(text) {
                 if self.keys.insert(text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")) {
                     self.constants.extend(text.split_ascii_whitespace().nth(1).map(str::to_owned));
-                    self.pieces.push((line, Piece::Define(line)));
+                    let end = self.lines.get(line).map_or(0, |line| end_of_define(line, self.document));
+                    let found = Found { first: line, next: line + 1, start: 0, end, indent: usize::MAX };
+                    self.pieces.push((line, Piece::Definition(found)));
                 }
             } else if begins_definition(text)
                 && let Some(next) = self.definitions(line, free)
@@ -276,7 +272,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Returns the sizes that definitions use, but that only a line of prose defines.
-    fn sizes(&self) -> Vec<Size> {
+    fn sizes(&self) -> Vec<(usize, Piece)> {
         let mut wanted: BTreeSet<&str> = self.sizes.difference(&self.constants).map(String::as_str).collect();
         let mut sizes = Vec::new();
         for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
@@ -290,7 +286,7 @@ impl<'a> Scan<'a> {
                     text.rfind(word).map(|at| line.range.start + at..line.range.start + at + word.len())
                 };
                 let (Some(name), Some(value)) = (at(name), at(value)) else { continue };
-                sizes.push(Size { line: index, name, value });
+                sizes.push((index, Piece::Size(Size { name, value })));
             }
         }
         sizes
