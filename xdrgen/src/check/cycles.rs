@@ -11,7 +11,8 @@ const NAMED: usize = 8;
 
 /// X222: a type without finite values.
 pub(super) fn infinite_types(facts: &Facts<'_>, found: &mut Found) {
-    let finite = finite(facts);
+    let is_finite = |id, finite: &[bool]| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, finite));
+    let finite = facts.graph.solve(false, is_finite);
     let is_infinite = |id: TypeId| finite.get(id.0) == Some(&false);
     // A cycle of infinite types is also a cycle in the graph of all uses. Most documents have no such cycle,
     // so a cheap search of this graph usually suffices.
@@ -84,10 +85,6 @@ fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
             if of_aliases { CycleKind::AliasCycle { name, via } } else { CycleKind::Infinite { name, via } };
         found.push(cycle.at(span));
     }
-}
-
-fn finite(facts: &Facts<'_>) -> Vec<bool> {
-    facts.graph.solve(false, |id, finite| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, finite)))
 }
 
 fn is_finite(body: &Body, known: &[bool]) -> bool {

@@ -168,24 +168,24 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
         _ => &[],
     };
     let here = nearest(context, error.at, keywords).map(|keyword| (error.at, keyword));
-    let first = || {
-        let breaks = |at: &usize| matches!(context.word(*at), "{" | "}" | ";" | ":");
-        // The first word is considered only if it is at most two tokens before the error. After a longer
-        // correct part, the first word is a type's name, not a misspelled keyword.
-        let near = start.max(error.at.saturating_sub(3));
-        let first = (near..error.at).rev().find(breaks).map_or(start, |at| at + 1);
-        if first + 2 < error.at {
-            return None;
-        }
-        let all: Vec<&str> = BEGIN_TYPE.iter().chain(DEFINITIONS).copied().collect();
-        // The type of a typedef follows the keyword.
-        let first = if context.word(first) == "typedef" { first + 1 } else { first };
-        if first >= error.at {
-            return None;
-        }
-        nearest(context, first, &all).map(|keyword| (first, keyword))
-    };
-    here.or_else(|| if error.reason == Reason::Semicolon { None } else { first() })
+    if here.is_some() || error.reason == Reason::Semicolon {
+        return here;
+    }
+    let breaks = |at: &usize| matches!(context.word(*at), "{" | "}" | ";" | ":");
+    // The first word is considered only if it is at most two tokens before the error. After a longer
+    // correct part, the first word is a type's name, not a misspelled keyword.
+    let near = start.max(error.at.saturating_sub(3));
+    let first = (near..error.at).rev().find(breaks).map_or(start, |at| at + 1);
+    if first + 2 < error.at {
+        return None;
+    }
+    // The type of a typedef follows the keyword.
+    let first = if context.word(first) == "typedef" { first + 1 } else { first };
+    if first >= error.at {
+        return None;
+    }
+    let all: Vec<&str> = BEGIN_TYPE.iter().chain(DEFINITIONS).copied().collect();
+    nearest(context, first, &all).map(|keyword| (first, keyword))
 }
 
 /// Keywords that begin a type or an arm. Leaves out keywords such as `int` and `short`, because names often
