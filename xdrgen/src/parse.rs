@@ -171,10 +171,10 @@ pub(crate) fn includes(extract: &Extract, options: &ParseOptions) -> Vec<(String
     let conditions = condition::Conditions::new(&options.defined);
     let lexed = lex::lex(&extract.text, &extract.map, conditions, &pasted);
     // Lines with `%` are only for C.
-    let is_for_xdr = |placed: &&token::Placed<'_>| {
-        extract.text.get(placed.start as usize..).is_some_and(|line| line.starts_with('#'))
+    let is_for_xdr = |line: &&token::OtherLine| {
+        extract.text.get(line.start as usize..).is_some_and(|text| text.starts_with('#'))
     };
-    lexed.c_lines.iter().filter(is_for_xdr).filter_map(|placed| placed.included(&extract.map)).collect()
+    lexed.c_lines.iter().filter(is_for_xdr).filter_map(|line| line.included(&extract.map)).collect()
 }
 
 fn parse_text(extract: &Extract, options: &ParseOptions) -> (Specification, Found) {

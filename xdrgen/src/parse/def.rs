@@ -10,20 +10,20 @@ use super::decl::{declaration, enum_body, is_zcopaque, struct_body, union_body, 
 use super::docs::clean;
 use super::program::program_def;
 use super::recover;
-use super::token::{Comment, Kind, OtherLine, Piece, Placed};
+use super::token::{Comment, Kind, OtherLine};
 use super::tokens::{
     Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, path, refuse, semicolon,
     token, warn,
 };
 use crate::ast::{
     ConstDef, Declaration, Definition, DefinitionKind, Identifier, Multiplicity, Namespace, Specification,
-    TypeSpecifier, TypeSpecifierKind, Value,
+    TypeSpecifier, TypeSpecifierKind,
 };
 use crate::diag::{self, Diagnostic, Expected, Open, PortabilityKind, PreprocessorKind, SyntaxKind};
 use crate::extract::Extract;
 use crate::keywords::DEFINITIONS;
 use crate::namespace::join;
-use crate::source::{Span, narrow};
+use crate::source::Span;
 
 /// Parses all definitions of a text. After an error, parsing continues at the next definition.
 pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specification {
@@ -39,8 +39,8 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut unread = Unread::default();
     let mut namespaces = Namespaces::default();
     while input.input_len() > 0 {
-        while let Some(placed) = c_lines.next_if(|placed| placed.before <= input.at) {
-            definitions.push(other_line(context, extract, placed));
+        while let Some(line) = c_lines.next_if(|line| line.before <= input.at) {
+            definitions.push(other_line(context, extract, line));
         }
         if let Some(rest) = namespaces.step(input, broken) {
             (input, broken, is_lost) = (rest, false, false);
@@ -85,7 +85,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
             }
         }
     }
-    definitions.extend(c_lines.map(|placed| other_line(context, extract, placed)));
+    definitions.extend(c_lines.map(|line| other_line(context, extract, line)));
     let unread = unread.spans(context);
     let namespaces = namespaces.finish(context);
     Specification { definitions, omitted, unread, namespaces, ..Specification::default() }
@@ -358,26 +358,9 @@ fn dedent(text: &str, column: usize) -> String {
     dedented
 }
 
-impl Piece<'_> {
-    fn identifier(self, context: &Context<'_>) -> Identifier {
-        let span = context.map.span(self.start..self.start + narrow(self.text.len()));
-        Identifier { name: self.text.to_owned(), span }
-    }
-}
-
-fn other_line(context: &Context<'_>, extract: &Extract, placed: &Placed<'_>) -> Definition {
-    let span = context.map.span(placed.start..placed.end);
-    let kind = match placed.line {
-        OtherLine::PassThrough(text) => DefinitionKind::PassThrough(text.to_owned()),
-        OtherLine::Define(name, value, number) => {
-            let (name, value) = (name.identifier(context), value.identifier(context));
-            let value = match number {
-                Some(number) => Value::Literal { value: number, span: value.span },
-                None => Value::Name(value),
-            };
-            DefinitionKind::Const(ConstDef { name, value })
-        }
-    };
-    let text = context.text.get(placed.start as usize..placed.end as usize).unwrap_or("").to_owned();
-    Definition { kind, span, docs: Vec::new(), section: extract.section(span.start).map(str::to_owned), text }
+fn other_line(context: &Context<'_>, extract: &Extract, line: &OtherLine) -> Definition {
+    let span = context.map.span(line.start..line.end);
+    let text = context.text.get(line.start as usize..line.end as usize).unwrap_or("").to_owned();
+    let section = extract.section(span.start).map(str::to_owned);
+    Definition { kind: line.kind.clone(), span, docs: Vec::new(), section, text }
 }

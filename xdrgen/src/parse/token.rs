@@ -9,7 +9,7 @@ use nom::combinator::{consumed, map, map_opt, opt, recognize};
 use nom::sequence::{delimited, pair, preceded};
 use nom::{IResult, Parser};
 
-use crate::ast::{Expansion, Hidden};
+use crate::ast::{DefinitionKind, Expansion, Hidden};
 use crate::diag::Found;
 use crate::hash::HashMap;
 use crate::keywords::{is_word_part, word};
@@ -65,27 +65,13 @@ pub(crate) struct Comment<'a> {
     pub(super) column: u32,
 }
 
-/// A line that is not XDR but affects the result.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum OtherLine<'a> {
-    /// `%text` without the `%`, or a preprocessor line.
-    PassThrough(&'a str),
-    /// `#define NAME value`: the name, its replacement text, and the number that the text denotes, unless
-    /// the text is a name.
-    Define(Piece<'a>, Piece<'a>, Option<i128>),
-}
-
-/// A part of a line that is not XDR, with its start in the extracted text.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<'a> {
-    pub(crate) text: &'a str,
-    pub(crate) start: u32,
-}
-
-/// A line that is not XDR, with its range in the extracted text and the index of the token after the line.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Placed<'a> {
-    pub(crate) line: OtherLine<'a>,
+/// A line that is not XDR but affects the result, with its range in the extracted text and the index of the
+/// token after the line.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherLine {
+    /// `PassThrough` for `%text` (without the `%`) and for a preprocessor line, `Const` for
+    /// `#define NAME value`.
+    pub(crate) kind: DefinitionKind,
     pub(crate) before: usize,
     pub(crate) start: u32,
     pub(crate) end: u32,
@@ -97,7 +83,7 @@ pub(crate) struct Lexed<'a> {
     /// The values of numbers from macros and of character constants, by token index.
     pub(super) numbers: HashMap<usize, i128>,
     pub(crate) comments: Vec<Comment<'a>>,
-    pub(crate) c_lines: Vec<Placed<'a>>,
+    pub(crate) c_lines: Vec<OtherLine>,
     /// The uses of macros in order, with their ranges in the extracted text.
     pub(crate) expansions: Vec<(Range<u32>, Expansion)>,
     pub(crate) hidden: Vec<Hidden>,

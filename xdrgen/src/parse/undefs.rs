@@ -1,10 +1,11 @@
 //! Macros that an `#undef` removes. After the `#undef`, the name is free for another definition. Earlier
 //! uses keep the macro's number.
 
-use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::token::{Kind, Lexed, OtherLine};
+use super::token::{Kind, Lexed};
+use crate::ast::{DefinitionKind, Value};
+use crate::hash::{HashMap, HashSet};
 
 /// A macro with a number, and the ranges of tokens and of [`Lexed::c_lines`] in which it is defined.
 struct Ended {
@@ -57,14 +58,15 @@ impl<'a> Undefs<'a> {
             }
         }
         let mut removed = HashSet::default();
-        for (at, placed) in lexed.c_lines.iter_mut().enumerate() {
-            let OtherLine::Define(name, value, number) = &mut placed.line else { continue };
-            if self.ended(name.text, at, |ended| &ended.c_lines).is_some() {
+        for (at, line) in lexed.c_lines.iter_mut().enumerate() {
+            let DefinitionKind::Const(constant) = &mut line.kind else { continue };
+            if self.ended(&constant.name.name, at, |ended| &ended.c_lines).is_some() {
                 removed.insert(at);
             }
-            let of = Some(value.text).filter(|_| number.is_none());
-            if let Some(ended) = of.and_then(|of| self.ended(of, at, |ended| &ended.c_lines)) {
-                *number = Some(ended.number);
+            if let Value::Name(of) = &constant.value
+                && let Some(ended) = self.ended(&of.name, at, |ended| &ended.c_lines)
+            {
+                constant.value = Value::Literal { value: ended.number, span: of.span };
             }
         }
         let mut at = 0..;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Lexer;
-use crate::ast::{Expansion, Hidden, Identifier};
+use crate::ast::{ConstDef, DefinitionKind, Expansion, Hidden, Identifier, Value};
 use crate::diag::PreprocessorKind;
 use crate::extract::Map;
 use crate::keywords::{
@@ -11,9 +11,7 @@ use crate::keywords::{
 };
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
-use crate::parse::token::{
-    Kind, OtherLine, Piece, Placed, joined_length, line_length, one_token, only_number,
-};
+use crate::parse::token::{Kind, OtherLine, joined_length, line_length, one_token, only_number};
 use crate::source::{Span, narrow};
 
 /// Maximum number of characters of an expansion or a condition in a finding.
@@ -93,7 +91,7 @@ impl<'a> Lexer<'a, '_> {
                 self.define(argument, start + 1 + blanks + word.len(), place, line);
             }
             "include" if self.conditions.active() => {
-                self.store(OtherLine::PassThrough(line.trim_end()), place);
+                self.store(DefinitionKind::PassThrough(line.trim_end().to_owned()), place);
             }
             _ => {
                 if word == "undef" && self.conditions.active() {
@@ -140,24 +138,26 @@ impl<'a> Lexer<'a, '_> {
         if number.is_none() && !is_keyword && self.macros.define_type(name, after, offset) {
             return;
         }
-        let begin = narrow(offset);
         if name == value || is_keyword || number.is_none() && !is_name {
             self.macros.define(name, after, offset);
-            return self.store(OtherLine::PassThrough(line.trim_end()), place);
+            return self.store(DefinitionKind::PassThrough(line.trim_end().to_owned()), place);
         }
         self.macros.undefine(name);
-        let at = offset + name.len() + gap;
         self.undefs.begin(name, number, &self.out);
-        let name = Piece { text: name, start: begin };
-        let value = Piece { text: value, start: narrow(at) };
-        self.store(OtherLine::Define(name, value, number.filter(|_| !is_name)), place);
+        let value = self.identifier(value, offset + name.len() + gap);
+        let value = match number.filter(|_| !is_name) {
+            Some(number) => Value::Literal { value: number, span: value.span },
+            None => Value::Name(value),
+        };
+        let name = self.identifier(name, offset);
+        self.store(DefinitionKind::Const(ConstDef { name, value }), place);
     }
 
     /// Stores a constant, or a line for C. A finding about an undefined name may refer to a line for C, since
     /// the line may define the name.
-    fn store(&mut self, line: OtherLine<'a>, Range { start, end }: Range<u32>) {
+    fn store(&mut self, kind: DefinitionKind, Range { start, end }: Range<u32>) {
         let before = self.out.tokens.len();
-        self.out.c_lines.push(Placed { line, before, start, end });
+        self.out.c_lines.push(OtherLine { kind, before, start, end });
     }
 
     /// Processes a `%` line, which contains C code. A comment that begins on the line may continue on further
@@ -181,7 +181,10 @@ impl<'a> Lexer<'a, '_> {
         let start = self.at;
         self.advance(length);
         if !text.trim().is_empty() {
-            self.store(OtherLine::PassThrough(text), narrow(start)..narrow(start + 1 + text.len()));
+            self.store(
+                DefinitionKind::PassThrough(text.to_owned()),
+                narrow(start)..narrow(start + 1 + text.len()),
+            );
         }
     }
 
@@ -266,10 +269,10 @@ fn hidden_name(line: &str) -> Option<Range<usize>> {
     Some(before.trim_end_matches(is_word_part).len()..before.len())
 }
 
-impl Placed<'_> {
+impl OtherLine {
     /// Returns the name in `#include "name"` and its position; `None` for a C file or another line.
     pub(crate) fn included(&self, map: &Map) -> Option<(String, Span)> {
-        let OtherLine::PassThrough(line) = self.line else { return None };
+        let DefinitionKind::PassThrough(line) = &self.kind else { return None };
         let rest = line.strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
         let (name, after) = rest.strip_prefix('"')?.split_once('"')?;
         let end = self.end - narrow(after.len() + 1);
