@@ -103,14 +103,8 @@ impl Attrs {
             (Place::Type, "crate") => set(&mut self.krate, quoted(meta, "crate = \"path\"")?, meta),
             (Place::Type, "union") => set(&mut self.union, quoted(meta, "union = \"Type\"")?, meta),
             (Place::Type, "backward") => flag(&mut self.backward, meta),
-            (Place::Type, "items") => {
-                let count = size(&value(meta, "items = 2")?)?;
-                set(&mut self.items, (meta.path.span(), count), meta)
-            }
-            (Place::Type, "largest") => {
-                let largest = size(&value(meta, "largest = 4096")?)?;
-                set(&mut self.largest, (meta.path.span(), largest), meta)
-            }
+            (Place::Type, "items") => size(&mut self.items, "items = 2", meta),
+            (Place::Type, "largest") => size(&mut self.largest, "largest = 4096", meta),
             (Place::Arm, "case") => {
                 self.cases.push(label(&value(meta, "case = 3` or `case = \"Color::Red\"")?)?);
                 Ok(())
@@ -178,12 +172,14 @@ fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
 }
 
 /// Parses the argument of `items` or `largest`: a number or `unbounded`.
-fn size(expr: &Expr) -> Result<Size> {
-    match (number(expr).map(u64::try_from), bare(expr)) {
-        (Some(Ok(bound)), _) => Ok(Size::Bounded(bound)),
-        (None, Expr::Path(path)) if path.path.is_ident("unbounded") => Ok(Size::Unbounded),
-        _ => Err(Error::new_spanned(expr, "invalid size: write a number or `unbounded`")),
-    }
+fn size(slot: &mut Option<(Span, Size)>, example: &str, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    let expr: Expr = value(meta, example)?;
+    let size = match (number(&expr).map(u64::try_from), bare(&expr)) {
+        (Some(Ok(bound)), _) => Size::Bounded(bound),
+        (None, Expr::Path(path)) if path.path.is_ident("unbounded") => Size::Unbounded,
+        _ => return Err(Error::new_spanned(expr, "invalid size: write a number or `unbounded`")),
+    };
+    set(slot, (meta.path.span(), size), meta)
 }
 
 const LABEL: &str = "invalid label: write a path in quotes (`case = \"Color::Red\"`), an integer or a bool";

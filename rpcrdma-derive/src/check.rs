@@ -2,7 +2,6 @@
 //! compiler can determine, such as whether a type can be DDP-eligible.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -195,13 +194,10 @@ fn check_arms(arms: &[Arm<'_>], errors: &mut Errors) {
         }
         for case in &arm.cases {
             let label = number(case).map_or_else(|| case.to_token_stream().to_string(), |n| n.to_string());
-            match labels.entry(label) {
-                Entry::Vacant(place) => {
-                    place.insert(arm.ident);
-                }
-                Entry::Occupied(place) => {
-                    errors.at(case, &format!("this label already selects `{}`: remove one", place.get()));
-                }
+            if let Some(first) = labels.get(&label) {
+                errors.at(case, &format!("this label already selects `{first}`: remove one"));
+            } else {
+                labels.insert(label, arm.ident);
             }
         }
     }

@@ -29,11 +29,9 @@ pub(crate) fn type_name(ty: &Type) -> Option<&Ident> {
 
 /// Returns the angle-bracketed arguments of a path's last segment.
 pub(crate) fn arguments(ty: &Type) -> Option<&Punctuated<GenericArgument, Token![,]>> {
-    match ty {
-        Type::Path(path) => match &path.path.segments.last()?.arguments {
-            PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
-            _ => None,
-        },
+    let Type::Path(path) = ty else { return None };
+    match &path.path.segments.last()?.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
         _ => None,
     }
 }
