@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::expression::{self, Names};
+use super::expression;
 use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::extract::Map;
 use crate::hash::HashMap;
@@ -36,7 +36,7 @@ impl Conditions {
         let mut conditions = Conditions::default();
         for given in defined {
             let (name, value) = given.split_once('=').unwrap_or((given, "1"));
-            let value = expression::evaluate(value, &conditions);
+            let value = conditions.number(value);
             conditions.define(name.trim(), value);
         }
         conditions
@@ -116,20 +116,16 @@ impl Conditions {
     /// Returns whether the condition of an `#if` is true; `None` if the condition cannot be evaluated. An
     /// undefined name counts as 0, and a defined name without a number counts as 1.
     fn evaluate(&self, text: &str) -> Option<bool> {
-        struct Lenient<'a>(&'a Conditions);
-        impl Names for Lenient<'_> {
-            fn value(&self, name: &str) -> Option<i128> {
-                match self.0.defined.get(name) {
-                    None => Some(0),
-                    Some(value) => Some(value.unwrap_or(1)),
-                }
-            }
+        let value = |name: &str| Some(self.defined.get(name).map_or(0, |value| value.unwrap_or(1)));
+        let is_defined = |name: &str| self.defined.contains_key(name);
+        expression::evaluate(text, &value, Some(&is_defined)).map(|value| value != 0)
+    }
 
-            fn is_defined(&self, name: &str) -> Option<bool> {
-                self.0.is_defined(name)
-            }
-        }
-        expression::evaluate(text, &Lenient(self)).map(|value| value != 0)
+    /// Returns the value of an expression in which all names have numbers.
+    pub(crate) fn number(&self, text: &str) -> Option<i128> {
+        let value = |name: &str| self.defined.get(name).copied().flatten();
+        let is_defined = |name: &str| self.defined.contains_key(name);
+        expression::evaluate(text, &value, Some(&is_defined))
     }
 
     pub(crate) fn first_open(&self) -> Option<u32> {
@@ -139,15 +135,5 @@ impl Conditions {
     pub(crate) fn finish(self, map: &Map) -> impl Iterator<Item = Diagnostic> {
         let open = self.open.into_iter().map(|open| (open.place, PreprocessorKind::OpenCondition));
         self.found.into_iter().chain(open).map(|(place, kind)| kind.at(map.span(place)))
-    }
-}
-
-impl Names for Conditions {
-    fn value(&self, name: &str) -> Option<i128> {
-        self.defined.get(name).copied().flatten()
-    }
-
-    fn is_defined(&self, name: &str) -> Option<bool> {
-        Some(self.defined.contains_key(name))
     }
 }

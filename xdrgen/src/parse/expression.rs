@@ -6,30 +6,29 @@ use crate::keywords::first_word;
 /// Maximum nesting depth of operands. An operand that has no sign and is not in parentheses has depth 1.
 const MAX_DEPTH: usize = 64;
 
-/// Looks up the names in an expression.
-pub(crate) trait Names {
-    /// Returns the value of a name; `None` if the name has no value.
-    fn value(&self, name: &str) -> Option<i128>;
-
-    /// Returns whether a name is defined; `None` if this kind of expression does not support `defined`.
-    fn is_defined(&self, name: &str) -> Option<bool>;
-}
-
-/// Evaluates an expression. Returns `None` if the expression is malformed or nests too deeply. Also returns
-/// `None` on overflow, division by zero, a shift distance outside 0 to 63, or a name without a value.
-/// An operand that C does not evaluate, such as `x` in `0 && x`, only has to be well-formed.
-pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
-    let mut reader = Reader { rest: text, names, depth: 0 };
+/// Evaluates an expression. `value` returns the value of a name, if it has one. `is_defined` evaluates
+/// `defined`, if this kind of expression supports it.
+///
+/// Returns `None` if the expression is malformed or nests too deeply. Also returns `None` on overflow,
+/// division by zero, a shift distance outside 0 to 63, or a name without a value. An operand that C does not
+/// evaluate, such as `x` in `0 && x`, only has to be well-formed.
+pub(crate) fn evaluate(
+    text: &str,
+    value: &dyn Fn(&str) -> Value,
+    is_defined: Option<&dyn Fn(&str) -> bool>,
+) -> Option<i128> {
+    let mut reader = Reader { rest: text, value, is_defined, depth: 0 };
     let value = reader.binary(0)?;
     if reader.next().is_none() { value } else { None }
 }
 
-/// The value of a well-formed expression; `None` if the value cannot be computed.
+/// The value of a name or of a well-formed expression; `None` if it has no value or cannot be computed.
 type Value = Option<i128>;
 
-struct Reader<'a, N> {
+struct Reader<'a> {
     rest: &'a str,
-    names: &'a N,
+    value: &'a dyn Fn(&str) -> Value,
+    is_defined: Option<&'a dyn Fn(&str) -> bool>,
     depth: usize,
 }
 
@@ -56,7 +55,7 @@ const OPERATORS: &[(&str, u8)] = &[
     ("%", 10),
 ];
 
-impl<'a, N: Names> Reader<'a, N> {
+impl<'a> Reader<'a> {
     /// Skips white space and `\`. Returns the remaining text, or `None` at the end.
     fn next(&mut self) -> Option<&'a str> {
         self.rest = self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\\');
@@ -123,7 +122,7 @@ impl<'a, N: Names> Reader<'a, N> {
             return None;
         }
         if name != "defined" {
-            return Some(self.names.value(name));
+            return Some((self.value)(name));
         }
         let inside = self.next()?.starts_with('(');
         if inside {
@@ -134,7 +133,7 @@ impl<'a, N: Names> Reader<'a, N> {
         if inside {
             self.take(")")?;
         }
-        if name.is_empty() { None } else { Some(self.names.is_defined(name).map(i128::from)) }
+        if name.is_empty() { None } else { Some(self.is_defined.map(|of| i128::from(of(name)))) }
     }
 
     fn word(&mut self) -> &'a str {
@@ -179,18 +178,8 @@ fn apply(mark: &str, left: Value, right: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, evaluate};
-
-    struct Only;
-
-    impl Names for Only {
-        fn value(&self, name: &str) -> Option<i128> {
-            (name == "N").then_some(1500)
-        }
-
-        fn is_defined(&self, name: &str) -> Option<bool> {
-            Some(name == "N")
-        }
+    fn evaluate(text: &str) -> Option<i128> {
+        super::evaluate(text, &|name| (name == "N").then_some(1500), Some(&|name| name == "N"))
     }
 
     #[test]
@@ -210,7 +199,7 @@ mod tests {
             ("defined(M) && 10 / M > 2", 0),
             ("defined(N) || 1 / 0", 1),
         ] {
-            assert_eq!(evaluate(text, &Only), Some(value), "{text}");
+            assert_eq!(evaluate(text), Some(value), "{text}");
         }
     }
 
@@ -234,9 +223,9 @@ mod tests {
             "a.b",
             "#",
         ] {
-            assert_eq!(evaluate(text, &Only), None, "{text}");
+            assert_eq!(evaluate(text), None, "{text}");
         }
-        assert_eq!(evaluate(&"(".repeat(100_000), &Only), None);
-        assert_eq!(evaluate(&"-".repeat(100_000), &Only), None);
+        assert_eq!(evaluate(&"(".repeat(100_000)), None);
+        assert_eq!(evaluate(&"-".repeat(100_000)), None);
     }
 }

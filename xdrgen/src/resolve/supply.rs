@@ -14,7 +14,7 @@ use crate::hash::HashMap;
 use crate::ir::Scalar;
 use crate::keywords::{before_comment, first_word, is_word};
 use crate::options::Options;
-use crate::parse::expression::{self, Names};
+use crate::parse::expression;
 use crate::source::Span;
 
 pub(crate) struct Known<'a> {
@@ -244,24 +244,9 @@ impl Macros {
             return None;
         }
         self.computed.borrow_mut().insert(name.to_owned(), None);
-        let value = expression::evaluate(body, &Chain { macros: self, length: chain + 1 });
+        let value = expression::evaluate(body, &|name| self.number(name, chain + 1), None);
         self.computed.borrow_mut().insert(name.to_owned(), value);
         value
-    }
-}
-
-struct Chain<'a> {
-    macros: &'a Macros,
-    length: usize,
-}
-
-impl Names for Chain<'_> {
-    fn value(&self, name: &str) -> Option<i128> {
-        self.macros.number(name, self.length)
-    }
-
-    fn is_defined(&self, _name: &str) -> Option<bool> {
-        None
     }
 }
 

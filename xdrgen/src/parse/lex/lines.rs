@@ -9,7 +9,6 @@ use crate::extract::Map;
 use crate::keywords::{
     before_comment, begins_definition, first_word, is_word, is_word_part, open_comment, word,
 };
-use crate::parse::expression;
 use crate::parse::macros::Expanded;
 use crate::parse::token::{Kind, OtherLine, joined_length, line_length, one_token, only_number};
 use crate::source::{Span, narrow};
@@ -127,7 +126,7 @@ impl<'a> Lexer<'a, '_> {
         let Some((after, name)) = word(name) else { return };
         let value = before_comment(after).trim();
         let gap = after.len() - after.trim_start().len();
-        let computed = || expression::evaluate(value, &self.conditions);
+        let computed = || self.conditions.number(value);
         let written = only_number(value);
         let is_name = written.is_none() && is_word(value);
         // `F(a) x` is a macro with a parameter if no space separates the name from `(`.
@@ -232,7 +231,7 @@ impl<'a> Lexer<'a, '_> {
         let is_end = |token: &&str| matches!(*token, "]" | ">" | ";" | "," | "}" | ":");
         let count = tokens.iter().take(MAX_EXPRESSION).position(is_end).unwrap_or(tokens.len());
         let text = tokens.get(..count).filter(|_| (2..MAX_EXPRESSION).contains(&count))?.join(" ");
-        Some((count, expression::evaluate(&text, &self.conditions)?))
+        Some((count, self.conditions.number(&text)?))
     }
 }
 
