@@ -60,19 +60,9 @@ pub struct Const {
     pub name: String,
     pub ident: String,
     pub value: i128,
-    pub ty: ConstType,
     /// The document that contains the constant, or the source ID assigned to the constant's namespace.
     pub source: SourceId,
     pub docs: Docs,
-}
-
-/// The type of a constant: the first of these types that can represent the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConstType {
-    U32,
-    I32,
-    U64,
-    I64,
 }
 
 #[derive(Clone, Debug)]
@@ -149,7 +139,6 @@ pub struct Field {
 
 #[derive(Clone, Debug)]
 pub struct Union {
-    pub discriminant_name: String,
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,

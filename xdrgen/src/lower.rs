@@ -14,8 +14,8 @@ use crate::graph::Graph;
 use crate::hash::HashMap;
 use crate::hir::{self, Hir, Selector, TypeId};
 use crate::ir::{
-    Arm, Body, Bound, Const, ConstType, Data, Derives, Field, FieldPath, Label, Member, Module, Procedure,
-    Program, ReplyBounds, Sum, Type, TypeDef, Union, Version,
+    Arm, Body, Bound, Const, Data, Derives, Field, FieldPath, Label, Member, Module, Procedure, Program,
+    ReplyBounds, Sum, Type, TypeDef, Union, Version,
 };
 use crate::names::{Names, Taken};
 use crate::namespace;
@@ -97,7 +97,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn constant(&mut self, one: hir::Const) -> Const {
         let hir::Const { name, value, docs } = one;
         let ident = self.naming.of_const(&name, docs.span);
-        Const { name, ident, value, ty: const_type(value), source: docs.span.source, docs }
+        Const { name, ident, value, source: docs.span.source, docs }
     }
 
     fn body(&mut self, body: hir::Body, selector: Option<Choice>) -> Body {
@@ -185,7 +185,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 
     fn union(&mut self, union: hir::Union, selector: Option<Choice>) -> Body {
-        let hir::Union { discriminant_name, discriminant, arms, .. } = union;
+        let hir::Union { discriminant, arms, .. } = union;
         let selector = match selector {
             // If the payload needs an attribute, the selector is `Choice::Arm`, since an `Option` cannot have
             // attributes.
@@ -201,7 +201,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         let initial = zero.or_else(|| arms.iter().position(|arm| arm.labels.is_empty()));
         let arms = arms.into_iter().map(|arm| self.arm(arm, selector, &mut idents)).collect();
         let discriminant = self.ty(discriminant);
-        Body::Union(Union { discriminant_name, discriminant, arms, initial, uneven: false })
+        Body::Union(Union { discriminant, arms, initial, uneven: false })
     }
 
     fn arm(&mut self, arm: hir::Arm, selector: Selector, idents: &mut Taken) -> Arm {
@@ -334,16 +334,4 @@ fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
         FieldPath { idents, wide }
     });
     Sum { fields: fields.collect(), number: sum.number }
-}
-
-fn const_type(value: i128) -> ConstType {
-    if u32::try_from(value).is_ok() {
-        ConstType::U32
-    } else if i32::try_from(value).is_ok() {
-        ConstType::I32
-    } else if u64::try_from(value).is_ok() {
-        ConstType::U64
-    } else {
-        ConstType::I64
-    }
 }

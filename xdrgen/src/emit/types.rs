@@ -3,7 +3,7 @@
 use super::code::Code;
 use super::docs::{self, Lines};
 use super::{Emitter, Place, parameter};
-use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
+use crate::ir::{Arm, Body, Const, Docs, Field, Label, Member, Type, TypeDef, Union};
 use crate::namespace::last;
 
 /// The path of the runtime that the derives use by default.
@@ -27,12 +27,7 @@ pub(super) fn field_attribute(placement: Placement, code: &mut Code, write: impl
 
 impl Emitter<'_> {
     pub(super) fn constant(&self, constant: &Const, code: &mut Code) {
-        let ty = match constant.ty {
-            ConstType::U32 => "u32",
-            ConstType::I32 => "i32",
-            ConstType::U64 => "u64",
-            ConstType::I64 => "i64",
-        };
+        let ty = const_type(constant.value);
         definition_docs(&constant.name, &constant.ident, &constant.docs, code);
         self.allow_const(&constant.ident, code);
         code.begin()
@@ -241,6 +236,19 @@ impl Emitter<'_> {
         let begin = code.len();
         self.ty(ty, Place::Types, code);
         code.text().split_off(begin)
+    }
+}
+
+/// Returns the first of four types that can represent a value.
+fn const_type(value: i128) -> &'static str {
+    if u32::try_from(value).is_ok() {
+        "u32"
+    } else if i32::try_from(value).is_ok() {
+        "i32"
+    } else if u64::try_from(value).is_ok() {
+        "u64"
+    } else {
+        "i64"
     }
 }
 
