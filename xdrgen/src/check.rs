@@ -98,11 +98,11 @@ pub(crate) fn messages(module: &Module, bindings: &[Binding], found: &mut Found)
     }
     let layouts = Layouts::of(module);
     for binding in bindings.iter().filter(|binding| binding.direction == Direction::Forward) {
-        let program = module.programs.iter().find(|program| program.name == binding.program.value);
-        let mut versions = program.into_iter().flat_map(|program| &program.versions);
-        let version =
-            versions.find(|version| version.name == binding.version.value && version.binding.is_some());
-        let Some(version) = version else { continue };
+        let version = module.versions().find(|(program, version)| {
+            let names = (&program.name, &version.name);
+            names == (&binding.program.value, &binding.version.value) && version.binding.is_some()
+        });
+        let Some((_, version)) = version else { continue };
         run(MESSAGES, &Messages { version, binding, layouts: &layouts }, found);
     }
 }

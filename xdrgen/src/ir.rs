@@ -32,6 +32,13 @@ impl Module {
         }
     }
 
+    /// Returns the versions of all programs, each with its program.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (&Program, &Version)> {
+        self.programs
+            .iter()
+            .flat_map(|program| program.versions.iter().map(move |version| (program, version)))
+    }
+
     /// Returns a type with aliases resolved.
     pub(crate) fn resolve_alias<'t>(&'t self, ty: &'t Type) -> &'t Type {
         let mut ty = ty;

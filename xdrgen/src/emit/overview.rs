@@ -16,11 +16,9 @@ impl Emitter<'_> {
         text.push(String::new());
         self.contents(&mut text);
         self.example(package, &mut text);
-        for program in &self.module.programs {
-            for version in &program.versions {
-                text.push(String::new());
-                self.procedures_table(program, version, &mut text);
-            }
+        for (program, version) in self.module.versions() {
+            text.push(String::new());
+            self.procedures_table(program, version, &mut text);
         }
         self.features(&mut text);
         let lines = text.iter().flat_map(|part| part.split('\n'));
@@ -50,22 +48,13 @@ impl Emitter<'_> {
     /// Shows a call of the first procedure that has arguments, if there is one. The example compiles without
     /// a transport. Borrowed output has no example.
     fn example(&self, package: &Package, text: &mut Vec<String>) {
-        let versions =
-            self.module.programs.iter().flat_map(|program| {
-                program.versions.iter().map(move |version| (self.path_to(program), version))
-            });
-        let mut calls = versions.flat_map(|(above, version)| {
-            version.procedures.iter().map(move |procedure| (above.clone(), version, procedure))
+        let call = self.module.versions().find_map(|(program, version)| {
+            let mut procedures = version.procedures.iter();
+            Some((program, version, procedures.find(|procedure| procedure.arguments != Type::Void)?))
         });
-        let Some((above, version, procedure)) =
-            calls.find(|(.., procedure)| procedure.arguments != Type::Void)
-        else {
-            return;
-        };
-        if self.is_borrowed() {
-            return;
-        }
-        let module = format!("{}::{above}{}", package.name.replace('-', "_"), version.module);
+        let Some((program, version, procedure)) = call.filter(|_| !self.is_borrowed()) else { return };
+        let (package, above) = (package.name.replace('-', "_"), self.path_to(program));
+        let module = format!("{package}::{above}{}", version.module);
         let runtime = self.runtime.trim_start_matches("::");
         let Procedure { ident, method, parameter, .. } = procedure;
         text.push(format!(

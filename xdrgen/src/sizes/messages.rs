@@ -6,7 +6,7 @@ use rpcrdma_layout::{Items, Lengths, Size, WRITE_CHUNKS};
 use serde::Serialize;
 
 use super::layout::{Layouts, TypeSizes};
-use crate::ir::{Module, Procedure, Sum, Version};
+use crate::ir::{Module, Procedure, Program, Sum, Version};
 
 /// Assumed sizes that documents do not determine, in bytes: the inline threshold, and the lengths of the
 /// bodies of credentials and verifiers.
@@ -148,17 +148,15 @@ pub struct VersionSizes {
 }
 
 pub(super) fn versions(module: &Module, layouts: &Layouts, assumed: Assumed) -> Vec<VersionSizes> {
-    let programs = module.programs.iter();
-    let all = programs.flat_map(|program| program.versions.iter().map(move |version| (program, version)));
-    all.map(|(program, version)| VersionSizes {
+    let sizes = |(program, version): (&Program, &Version)| VersionSizes {
         program: program.name.clone(),
         name: version.name.clone(),
         bound: version.binding.is_some(),
         backward: version.binding.as_ref().is_some_and(|binding| binding.backward),
         inline: assumed.inline_at(version),
         procedures: version.procedures.iter().map(|one| sizes_of(one, version, layouts, assumed)).collect(),
-    })
-    .collect()
+    };
+    module.versions().map(sizes).collect()
 }
 
 fn sizes_of(procedure: &Procedure, version: &Version, layouts: &Layouts, assumed: Assumed) -> ProcedureSizes {
