@@ -463,10 +463,6 @@ impl Found {
         found.into_iter().for_each(|one| self.push(one));
     }
 
-    pub(crate) fn errors(&self) -> usize {
-        self.all.errors
-    }
-
     pub(crate) fn append(&mut self, other: Found) {
         self.more = self.more.and(other.more);
         self.extend(other.kept);

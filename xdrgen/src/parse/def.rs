@@ -146,8 +146,8 @@ impl Namespaces {
 
     /// Returns all namespaces. Reports an unclosed namespace, unless an error may have hidden its end.
     fn finish(self, context: &Context<'_>) -> Vec<Namespace> {
-        let has_no_errors = context.found.borrow().errors() == 0;
-        if let Some((_, open)) = self.open.last().filter(|_| has_no_errors) {
+        let has_errors = context.found.borrow().has_errors();
+        if let Some((_, open)) = self.open.last().filter(|_| !has_errors) {
             let end = context.lexed.tokens.len();
             let open = Some(context.span(*open, *open));
             let found = SyntaxKind::NoCloseBrace { open, of: Open::Namespace };
