@@ -177,7 +177,7 @@ impl Emitter<'_> {
             if self.ambiguous.contains(name) {
                 code.add(["super::", &home.ident, "::"]);
             } else {
-                code.used.foreign(&home.ident, name);
+                code.used.foreign.entry(home.ident.clone()).or_default().insert(name.to_owned());
             }
         }
         code.push(name);

@@ -35,13 +35,8 @@ pub(super) struct Used {
     pub(super) imported: BTreeSet<&'static str>,
     /// The document or namespace of the current module.
     pub(super) own: Option<SourceId>,
+    /// The names from other modules that the code uses without a path, by module.
     pub(super) foreign: BTreeMap<String, BTreeSet<String>>,
-}
-
-impl Used {
-    pub(super) fn foreign(&mut self, module: &str, name: &str) {
-        self.foreign.entry(module.to_owned()).or_default().insert(name.to_owned());
-    }
 }
 
 /// A text that may end with an incomplete line.

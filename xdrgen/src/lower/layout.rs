@@ -2,7 +2,7 @@
 
 use crate::graph::Graph;
 use crate::hash::HashSet;
-use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
+use crate::ir::{Arm, Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
 use crate::sizes::layout::Layouts;
 
 /// In owned output, opaque data with a bound of at most this many bytes is stored in the value itself, unless
@@ -250,8 +250,8 @@ pub(crate) fn find_uneven_unions(module: &mut Module, held: &Held) {
 }
 
 fn is_uneven(union: &Union, memory: &Memory) -> bool {
-    let payload = |field: Option<&Field>| field.map_or(0, |field| memory.ty(&field.ty));
-    let mut arms: Vec<u64> = union.arms.iter().map(|arm| payload(arm.payload.as_ref())).collect();
+    let size = |arm: &Arm| arm.payload.as_ref().map_or(0, |field| memory.ty(&field.ty));
+    let mut arms: Vec<u64> = union.arms.iter().map(size).collect();
     arms.sort_unstable();
     let largest = arms.pop().unwrap_or(0);
     arms.pop().is_some_and(|next| largest.saturating_sub(next) >= UNEVEN)

@@ -19,12 +19,9 @@ pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
             module.order.extend(elements.get(&id).copied().map(Item::Type));
         }
     }
-    let element = |ty: &Type| match ty {
-        Type::Optional(of) => match &**of {
-            Type::Named(node) => elements.get(node).copied(),
-            _ => None,
-        },
-        _ => None,
+    let element = |ty: &Type| {
+        let Type::Optional(of) = ty else { return None };
+        if let Type::Named(node) = **of { elements.get(&node).copied() } else { None }
     };
     for ty in &mut module.types {
         if let Body::Alias(of) = &ty.body
