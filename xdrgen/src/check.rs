@@ -25,8 +25,11 @@ struct Facts<'h> {
     bound: &'h [Bound<'h>],
 }
 
+/// Functions that check rules, each with the code of its findings.
+type Rules<F> = [(&'static str, F)];
+
 /// The rules that are checked before invalid definitions are omitted.
-const PROTOCOL: &[(&str, fn(&Facts<'_>, &mut Found))] = &[
+const PROTOCOL: &Rules<fn(&Facts<'_>, &mut Found)> = &[
     ("X222", cycles::infinite_types),
     ("X223", cycles::alias_cycles),
     ("X225", cycles::depth),
@@ -35,11 +38,11 @@ const PROTOCOL: &[(&str, fn(&Facts<'_>, &mut Found))] = &[
 ];
 
 /// The rules that are checked after invalid definitions are omitted, unless protocols are compared.
-const REMAINING: &[(&str, fn(&Hir, &mut Found))] = &[("X214", unions::uncovered_values)];
+const REMAINING: &Rules<fn(&Hir, &mut Found)> = &[("X214", unions::uncovered_values)];
 
 /// The rules that are checked after the names in all bindings are resolved and the listed fields are marked
 /// as eligible.
-const BINDING: &[(&str, fn(&Facts<'_>, &mut Found))] = &[
+const BINDING: &Rules<fn(&Facts<'_>, &mut Found)> = &[
     ("X305", bindings::ineligible_items),
     ("X306", bindings::repeated_items),
     ("X311", bindings::bounds_without_items),
@@ -56,7 +59,7 @@ const BINDING: &[(&str, fn(&Facts<'_>, &mut Found))] = &[
 
 /// The rules that are checked for each version with a forward binding, once the types have their final
 /// layout.
-const MESSAGES: &[(&str, fn(&Messages<'_>, &mut Found))] = &[
+const MESSAGES: &Rules<fn(&Messages<'_>, &mut Found)> = &[
     ("X321", messages::impossible_bounds),
     ("X322", messages::unbounded_replies),
     ("X325", messages::long_calls),
@@ -64,8 +67,7 @@ const MESSAGES: &[(&str, fn(&Messages<'_>, &mut Found))] = &[
     ("X327", messages::excess_items),
 ];
 
-/// Checks the rules of a table. A row is the code of a rule's findings and the function that checks the rule.
-fn run<F>(rules: &[(&str, fn(&F, &mut Found))], facts: &F, found: &mut Found) {
+fn run<F>(rules: &Rules<fn(&F, &mut Found)>, facts: &F, found: &mut Found) {
     for (code, check) in rules {
         let before = found.kept.len();
         check(facts, found);
