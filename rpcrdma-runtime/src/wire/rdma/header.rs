@@ -14,8 +14,6 @@ pub const VERSION: u32 = xdr::RPCRDMA_VERSION;
 /// Minimum size of an RDMA_MSG or RDMA_NOMSG header, in bytes: empty lists and no Reply chunk. A responder
 /// drops shorter messages (RFC 8166 section 4.5).
 const SHORTEST: usize = 28;
-/// Size of the fields common to all versions, in bytes: XID, version, credits, type.
-const FIXED: usize = 16;
 
 /// A validated header of version 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +118,7 @@ impl Header {
     /// Encodes the header, which precedes the Payload stream.
     #[must_use]
     pub fn encode(self) -> Bytes {
-        self.write(&[])
+        self.write(VERSION, &[])
     }
 
     /// Returns the header and the inline Payload stream, if any, as the pieces of one message.
@@ -129,12 +127,12 @@ impl Header {
         let mut message = pieces();
         match payload {
             Some(payload) if payload.len() > COPIED => message.extend([self.encode(), payload]),
-            payload => message.push(self.write(payload.as_deref().unwrap_or_default())),
+            payload => message.push(self.write(VERSION, payload.as_deref().unwrap_or_default())),
         }
         message
     }
 
-    fn write(self, payload: &[u8]) -> Bytes {
+    fn write(self, version: u32, payload: &[u8]) -> Bytes {
         let body = match self.body {
             Body::Msg(lists) => xdr::RdmaBody::Msg(lists.into()),
             Body::NoMsg(lists) => {
@@ -151,11 +149,17 @@ impl Header {
         };
         let message = xdr::RdmaMsg {
             rdma_xid: self.xid,
-            rdma_vers: VERSION,
+            rdma_vers: version,
             rdma_credit: self.credits,
             rdma_body: body,
         };
-        write(&message, payload)
+        let mut writer = Writer::reused();
+        // Encoding cannot fail: only the number of segments in a Write chunk or a Reply chunk is limited (to
+        // 32 bits), and no chunk in memory has that many.
+        if message.encode(&mut writer).is_err() {
+            writer.clear();
+        }
+        writer.into_message(payload)
     }
 }
 
@@ -163,34 +167,17 @@ impl Header {
 /// 8166 section 4.5.1).
 #[must_use]
 pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
-    let range = xdr::RpcRdmaErrvers { rdma_vers_low: VERSION, rdma_vers_high: VERSION };
-    let body = xdr::RdmaBody::Error(xdr::RpcRdmaError::Vers(range));
-    let message = xdr::RdmaMsg { rdma_xid: xid, rdma_vers: version, rdma_credit: credits, rdma_body: body };
-    write(&message, &[])
+    let body = Body::Error(ErrorBody::Version { low: VERSION, high: VERSION });
+    Header { xid, credits, body }.write(version, &[])
 }
 
-fn write(message: &xdr::RdmaMsg, payload: &[u8]) -> Bytes {
-    let mut writer = Writer::reused();
-    // Encoding cannot fail: only the number of segments in a Write chunk or a Reply chunk is limited (to 32
-    // bits), and no chunk in memory has that many.
-    if message.encode(&mut writer).is_err() {
-        writer.clear();
-    }
-    writer.into_message(payload)
-}
-
-/// Fields at the same position in every version (RFC 8166 section 4.2), without the credits.
-struct Fixed {
-    xid: u32,
-    version: u32,
-    kind: u32,
-}
-
-fn fixed(message: &[u8]) -> Option<Fixed> {
-    let mut reader = Reader::from_slice(message.get(..FIXED)?);
+/// Returns the XID, the version and the type, which have the same positions in every version (RFC 8166 section
+/// 4.2).
+fn fixed(message: &[u8]) -> Option<(u32, u32, u32)> {
+    let mut reader = Reader::from_slice(message);
     let mut word = || reader.u32().ok();
     let (xid, version, _credits, kind) = (word()?, word()?, word()?, word()?);
-    Some(Fixed { xid, version, kind })
+    Some((xid, version, kind))
 }
 
 const MSGP: u32 = xdr::RdmaProc::Msgp as u32;
@@ -202,11 +189,9 @@ const ERROR: u32 = xdr::RdmaProc::Error as u32;
 /// # Errors
 /// Returns the [`Refusal`] that RFC 8166 section 4.5 or a limit requires.
 pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), Refusal> {
-    if message.len() < SHORTEST {
-        return Err(Refusal::Discard("shorter than any call header"));
-    }
-    let Some(Fixed { xid, version, kind }) = fixed(message) else {
-        return Err(Refusal::Discard("shorter than any call header"));
+    let (xid, version, kind) = match fixed(message) {
+        Some(fixed) if message.len() >= SHORTEST => fixed,
+        _ => return Err(Refusal::Discard("shorter than any call header")),
     };
     let chunk = |why: String| Refusal::Chunk { xid, why };
     match kind {
@@ -237,7 +222,7 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
 /// # Errors
 /// Returns [`ReplyRefusal`] if the message is not a valid reply.
 pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), ReplyRefusal> {
-    let Some(Fixed { xid, version, kind }) = fixed(message) else {
+    let Some((xid, version, kind)) = fixed(message) else {
         return Err(ReplyRefusal::Discard("shorter than the fixed header fields"));
     };
     let fail = |why: String| ReplyRefusal::Fail { xid, why };
