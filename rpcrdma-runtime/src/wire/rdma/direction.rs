@@ -49,26 +49,17 @@ pub fn direction(message: &[u8]) -> Option<Direction> {
 /// the loops end.
 fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     let mut position_zero = false;
-    while follows(reader)? {
+    while reader.bool().ok()? {
         let entry: &[u8; READ_SEGMENT] = reader.array().ok()?;
         position_zero |= entry.starts_with(&[0; 4]);
     }
-    while follows(reader)? {
+    while reader.bool().ok()? {
         skip_chunk(reader)?;
     }
-    if follows(reader)? {
+    if reader.bool().ok()? {
         skip_chunk(reader)?;
     }
     Some(position_zero)
-}
-
-/// Reads the word before a list entry. Returns true if an entry follows, and `None` for an invalid word.
-fn follows(reader: &mut Reader<'_>) -> Option<bool> {
-    match reader.u32().ok()? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
-    }
 }
 
 /// Skips a Write chunk or the Reply chunk. If the chunk claims more segments than the message contains, the
