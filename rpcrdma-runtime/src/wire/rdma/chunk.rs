@@ -79,13 +79,10 @@ impl ChunkLists {
     /// and 4.3).
     #[must_use]
     pub fn header_len(&self) -> u64 {
-        let chunk = |chunk: &WriteChunk| (chunk.0.len() as u64).saturating_mul(16).saturating_add(4);
-        let writes =
-            self.writes.iter().fold(0u64, |sum, write| sum.saturating_add(chunk(write)).saturating_add(4));
-        28u64
-            .saturating_add((self.reads.len() as u64).saturating_mul(24))
-            .saturating_add(writes)
-            .saturating_add(self.reply.as_ref().map_or(0, chunk))
+        let segments = |chunk: &WriteChunk| chunk.0.len() as u64;
+        let written = self.writes.iter().map(segments).fold(0, u64::saturating_add);
+        let writes = (self.writes.len() as u64, written);
+        ChunkLists::header_len_for(self.reads.len() as u64, writes, self.reply.as_ref().map(segments))
     }
 
     /// Computes [`ChunkLists::header_len`] from the numbers of Read segments, Write chunks, segments in Write
