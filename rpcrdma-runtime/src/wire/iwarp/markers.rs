@@ -64,13 +64,14 @@ impl Markers {
     /// only if no marker is due at the current position.
     pub fn split<'a>(&mut self, octets: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let (piece, rest) = octets.split_at_checked(self.gap()).unwrap_or((octets, &[]));
-        self.pass(piece.len());
+        self.skip(piece.len());
         (piece, rest)
     }
 
     /// Advances by a number of octets, for example past a complete FPDU.
     pub fn skip(&mut self, octets: usize) {
-        self.pass(octets);
+        self.since = self.since.saturating_add(octets);
+        self.at = self.at.wrapping_add(octets) % INTERVAL;
     }
 
     /// Removes the markers from a complete FPDU, and appends the result to `plain`. The size of `fpdu` must
@@ -104,11 +105,6 @@ impl Markers {
     /// Returns the number of octets before the next marker.
     const fn gap(&self) -> usize {
         if self.at == 0 { 0 } else { INTERVAL.saturating_sub(self.at) }
-    }
-
-    fn pass(&mut self, octets: usize) {
-        self.since = self.since.saturating_add(octets);
-        self.at = self.at.wrapping_add(octets) % INTERVAL;
     }
 
     /// Moves past a marker. The distances in later markers do not include a marker before the length field.
