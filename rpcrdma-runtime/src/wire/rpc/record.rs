@@ -74,11 +74,8 @@ impl Records {
     /// # Errors
     /// Fails as [`Records::next`] does.
     pub fn announced(&mut self, input: &mut BytesMut) -> Result<Option<usize>, RecordError> {
-        if self.is_between() {
-            let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };
-            let fragment = self.begin(u32::from_be_bytes(*mark))?;
-            input.advance(MARK);
-            (self.is_partial, self.fragment) = (true, Some(fragment));
+        if self.is_between() && self.fragment(input)?.is_none() {
+            return Ok(None);
         }
         let only = self.fragment.filter(|fragment| fragment.last && self.before.is_empty());
         Ok(Some(only.map_or(self.max, |fragment| fragment.left)))
@@ -92,16 +89,7 @@ impl Records {
     /// Returns [`RecordError`] if the record exceeds the limit. The stream is then unusable.
     pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, RecordError> {
         loop {
-            let fragment = match self.fragment {
-                Some(fragment) => fragment,
-                None => {
-                    let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };
-                    let fragment = self.begin(u32::from_be_bytes(*mark))?;
-                    input.advance(MARK);
-                    self.is_partial = true;
-                    *self.fragment.insert(fragment)
-                }
-            };
+            let Some(fragment) = self.fragment(input)? else { return Ok(None) };
             if fragment.last && self.before.is_empty() {
                 if input.len() < fragment.left {
                     return Ok(None);
@@ -131,13 +119,23 @@ impl Records {
         if self.before.is_empty() { input.get(MARK..) } else { Some(&self.before) }
     }
 
-    fn begin(&self, mark: u32) -> Result<Fragment, RecordError> {
-        let claimed = mark & !LAST;
-        let len = u64::from(claimed).saturating_add(self.before.len() as u64);
-        match usize::try_from(claimed) {
-            Ok(left) if len <= self.max as u64 => Ok(Fragment { left, last: mark & LAST != 0 }),
-            _ => Err(RecordError::TooLong { len, max: self.max }),
+    /// Returns the current fragment. Between fragments, first reads the next mark from `input`, and returns `None`
+    /// if the mark is incomplete.
+    fn fragment(&mut self, input: &mut BytesMut) -> Result<Option<Fragment>, RecordError> {
+        if self.fragment.is_none() {
+            let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };
+            let mark = u32::from_be_bytes(*mark);
+            let claimed = mark & !LAST;
+            let len = u64::from(claimed).saturating_add(self.before.len() as u64);
+            let left = match usize::try_from(claimed) {
+                Ok(left) if len <= self.max as u64 => left,
+                _ => return Err(RecordError::TooLong { len, max: self.max }),
+            };
+            input.advance(MARK);
+            self.is_partial = true;
+            self.fragment = Some(Fragment { left, last: mark & LAST != 0 });
         }
+        Ok(self.fragment)
     }
 }
 
