@@ -360,7 +360,7 @@ pub trait Service: Send + Sync + 'static {
 /// Returns the [`Reject`] that `call` returns, [`Reject::GarbageArguments`] if the arguments cannot be
 /// decoded, or [`Reject::SystemError`] if the result cannot be encoded.
 pub async fn answer<Args, Res, Call, Answer>(
-    mut args: Reader<'_>,
+    args: Reader<'_>,
     reply: &mut Reducer,
     call: Call,
 ) -> Result<(), Reject>
@@ -370,8 +370,8 @@ where
     Call: FnOnce(Args) -> Answer,
     Answer: Future<Output = Result<Res, Reject>>,
 {
-    let decoded = Args::decode(&mut args).and_then(|decoded| args.finish().map(|()| decoded));
-    let result = call(decoded.map_err(|_| Reject::GarbageArguments)?).await?;
+    let args = args.decode_all().map_err(|_| Reject::GarbageArguments)?;
+    let result = call(args).await?;
     result.encode(reply).map_err(|error| {
         reply.fail(error);
         Reject::SystemError

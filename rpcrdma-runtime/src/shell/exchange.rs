@@ -12,7 +12,7 @@ use crate::proto::program::{Credential, Procedure, Program};
 use crate::proto::session::SessionCall;
 use crate::proto::work::CloseReason::{Io, Peer, Terminated};
 use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Message, Reader, Reducer, Size};
+use crate::xdr::{Encode, Message, Reader, Reducer, Size};
 
 /// Encodes a call into `sink`, which must be empty.
 pub(super) fn encode<Q: Procedure>(
@@ -45,8 +45,7 @@ pub(super) fn decode<Q: Procedure>(
         reader = reader.with_item_memory(&**memory);
     }
     decode_reply(&mut reader, xid)?;
-    let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
-    reader.finish().map_err(CallError::Decode)?;
+    let result = reader.decode_all().map_err(CallError::Decode)?;
     Ok((result, reply.traffic))
 }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::message::{Placed, PlacedItem, Received};
-use super::{Error, ErrorKind, Item, ItemMemory, pad_len};
+use super::{Decode, Error, ErrorKind, Item, ItemMemory, pad_len};
 
 /// Limits for a complete message, in addition to the bounds of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -450,6 +450,14 @@ impl<'de> Reader<'de> {
     #[inline]
     pub fn leave(&mut self) {
         self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Decodes one value from all remaining bytes and items.
+    #[inline(always)]
+    pub(crate) fn decode_all<T: Decode<'de>>(mut self) -> Result<T, Error> {
+        let value = T::decode(&mut self)?;
+        self.finish()?;
+        Ok(value)
     }
 
     /// Checks that all bytes and all items were read.

@@ -193,9 +193,8 @@ impl<'a> BorrowedCall<'a> {
     /// # Errors
     /// Returns [`Reject::GarbageArguments`] if the arguments cannot be decoded.
     pub fn arguments<Q: BorrowedProcedure>(&self) -> Result<Q::Args<'_>, Reject> {
-        let mut reader = Reader::from_slice(&self.bytes).with_limits(self.limits);
-        let args = Q::Args::decode(&mut reader).and_then(|args| reader.finish().map(|()| args));
-        args.map_err(|_| Reject::GarbageArguments)
+        let reader = Reader::from_slice(&self.bytes).with_limits(self.limits);
+        reader.decode_all().map_err(|_| Reject::GarbageArguments)
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{GssContext, GssError, GssFailure, GssService};
 use crate::wire::generated::rpcsec_gss as xdr;
-use crate::xdr::{Decode, Encode, Reader, Reducer, Sink};
+use crate::xdr::{Encode, Reader, Reducer, Sink};
 
 /// Returns the reducer that takes the arguments or results to protect. It already contains the sequence
 /// number.
@@ -39,20 +39,18 @@ pub(super) fn unprotect(
     context: &dyn GssContext,
     service: GssService,
     sequence: u32,
-    mut reader: Reader<'_>,
+    reader: Reader<'_>,
 ) -> Result<Bytes, GssFailure> {
     let body = match service {
         // With `None`, the body has no checksum and no sequence number to verify.
         GssService::None => return Err(GssError::FAILURE.into()),
         GssService::Integrity => {
-            let data = xdr::RpcGssIntegData::decode(&mut reader).map_err(GssFailure::Decode)?;
-            reader.finish().map_err(GssFailure::Decode)?;
+            let data: xdr::RpcGssIntegData = reader.decode_all().map_err(GssFailure::Decode)?;
             context.verify_mic(&data.databody_integ, &data.checksum)?;
             data.databody_integ.into_bytes()
         }
         GssService::Privacy => {
-            let data = xdr::RpcGssPrivData::decode(&mut reader).map_err(GssFailure::Decode)?;
-            reader.finish().map_err(GssFailure::Decode)?;
+            let data: xdr::RpcGssPrivData = reader.decode_all().map_err(GssFailure::Decode)?;
             Bytes::from(context.unwrap(&data.databody_priv)?)
         }
     };

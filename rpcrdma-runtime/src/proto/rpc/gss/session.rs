@@ -78,8 +78,7 @@ impl GssSession {
         let mut reader = Reader::new(reply);
         let (verifier, status) = decode_verified(&mut reader, xid)?;
         status?;
-        let answer = xdr::RpcGssInitRes::decode(&mut reader).map_err(GssFailure::Decode)?;
-        reader.finish().map_err(GssFailure::Decode)?;
+        let answer: xdr::RpcGssInitRes = reader.decode_all().map_err(GssFailure::Decode)?;
         let complete = match answer.gss_major {
             xdr::GSS_S_COMPLETE => true,
             xdr::GSS_S_CONTINUE_NEEDED => false,
@@ -236,15 +235,10 @@ impl GssSession {
         let mut reader = Reader::new(reply);
         self.verify_reply(&mut reader, xid, sequence)?;
         if self.service == GssService::None {
-            let result = Res::decode(&mut reader).map_err(GssFailure::Decode)?;
-            reader.finish().map_err(GssFailure::Decode)?;
-            return Ok(result);
+            return reader.decode_all().map_err(GssFailure::Decode);
         }
         let body = self.unprotect(sequence, reader)?;
-        let mut reader = Reader::from_bytes(&body);
-        let result = Res::decode(&mut reader).map_err(GssFailure::Decode)?;
-        reader.finish().map_err(GssFailure::Decode)?;
-        Ok(result)
+        Reader::from_bytes(&body).decode_all().map_err(GssFailure::Decode)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::proto::rpc::Services;
 use crate::proto::rpc::services::AnswersGss;
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::wire::rpc::{ReplyHeader, RpcCall, RpcReply};
-use crate::xdr::{Decode, Encode, Reader, Reducer};
+use crate::xdr::{Encode, Reader, Reducer};
 
 impl Services {
     /// Also accepts RPCSEC_GSS calls. Services find the authenticated caller as [`GssCaller`] in the call's
@@ -86,9 +86,10 @@ impl GssServer {
 }
 
 fn process_token(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<RpcReply> {
-    let (xid, mut args) = (call.header.xid, call.args());
-    let token = xdr::RpcGssInitArg::decode(&mut args).and_then(|token| args.finish().map(|()| token));
-    let Ok(token) = token else { return RpcReply::reject(xid, Reject::GarbageArguments) };
+    let xid = call.header.xid;
+    let Ok(token) = call.args().decode_all::<xdr::RpcGssInitArg>() else {
+        return RpcReply::reject(xid, Reject::GarbageArguments);
+    };
     match gss.process_token(credential, &call.verifier, &token.gss_token) {
         Ok(answer) => {
             let mut reply = Reducer::disabled();
