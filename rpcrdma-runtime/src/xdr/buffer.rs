@@ -84,14 +84,9 @@ impl Buffer {
     #[inline]
     pub(super) fn put_padded(&mut self, data: &[u8]) {
         let pad = pad_len(data.len());
-        let Some(room) = self.room(data.len().saturating_add(pad)) else { return self.append(data, pad) };
-        // First clears the last word, which contains all padding. The data then overwrites the other bytes of
-        // this word.
-        if let Some(word) = room.last_chunk_mut::<4>() {
-            *word = [0; 4];
-        }
-        if let Some((front, _)) = room.split_at_mut_checked(data.len()) {
-            front.copy_from_slice(data);
+        match self.room(data.len().saturating_add(pad)) {
+            Some(room) => fill_padded(room, data),
+            None => self.append(data, pad),
         }
     }
 
@@ -105,13 +100,7 @@ impl Buffer {
         let Some((front, _)) = self.ahead().split_at_mut_checked(data.len().saturating_add(4)) else {
             return self.append(data.get(..len).unwrap_or(data), pad);
         };
-        if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
-            all.copy_from_slice(data);
-        }
-        // Zeroes the word after the first `len` bytes, which contains the padding.
-        if let Some(word) = front.get_mut(len..).and_then(|excess| excess.first_chunk_mut()) {
-            *word = [0; 4];
-        }
+        fill_first(front, data, len);
         self.advance(len.saturating_add(pad));
     }
 
@@ -122,5 +111,30 @@ impl Buffer {
         self.bytes.extend_from_slice(data);
         self.bytes.extend_from_slice([0; 3].split_at_checked(pad).unwrap_or_default().0);
         self.len = self.bytes.len();
+    }
+}
+
+/// Fills `room` with `data` and its padding. `room` has the padded length of `data`.
+#[inline(always)]
+pub(super) fn fill_padded(room: &mut [u8], data: &[u8]) {
+    // First clears the last word, which contains all padding. The data then overwrites the other bytes of this
+    // word.
+    if let Some(word) = room.last_chunk_mut::<4>() {
+        *word = [0; 4];
+    }
+    if let Some((front, _)) = room.split_at_mut_checked(data.len()) {
+        front.copy_from_slice(data);
+    }
+}
+
+/// Copies all of `data`, because a copy of constant length is faster. Then zeroes the word after the first `len`
+/// bytes, which contains the padding. `room` is four bytes longer than `data`.
+#[inline(always)]
+pub(super) fn fill_first(room: &mut [u8], data: &[u8], len: usize) {
+    if let Some((all, _)) = room.split_at_mut_checked(data.len()) {
+        all.copy_from_slice(data);
+    }
+    if let Some(word) = room.get_mut(len..).and_then(|excess| excess.first_chunk_mut()) {
+        *word = [0; 4];
     }
 }

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, fill_first, fill_padded};
 use super::{Encode, Error, ErrorKind, pad_len, spare};
 
 /// A destination for encoded data. `put` writes bytes unchanged; the caller adds padding.
@@ -320,17 +320,9 @@ impl Sink for TrialSink<'_> {
     #[inline(always)]
     fn put_padded(&mut self, data: &[u8]) -> Result<(), Error> {
         let room = data.len().checked_add(pad_len(data.len())).and_then(|padded| self.room(padded));
-        let Some(room) = room else {
-            self.full = true;
-            return Ok(());
-        };
-        // First clears the last word, which contains all padding. The data then overwrites the other bytes of
-        // this word.
-        if let Some(word) = room.last_chunk_mut::<4>() {
-            *word = [0; 4];
-        }
-        if let Some((front, _)) = room.split_at_mut_checked(data.len()) {
-            front.copy_from_slice(data);
+        match room {
+            Some(room) => fill_padded(room, data),
+            None => self.full = true,
         }
         Ok(())
     }
@@ -340,14 +332,7 @@ impl Sink for TrialSink<'_> {
         let Some((front, _)) = self.rest.split_at_mut_checked(data.len().saturating_add(4)) else {
             return self.put_padded(data.get(..len).unwrap_or(data));
         };
-        // Copies all of `data`, because a copy of constant length is faster. Then zeroes the word after the
-        // first `len` bytes, which contains the padding.
-        if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
-            all.copy_from_slice(data);
-        }
-        if let Some(word) = front.get_mut(len..).and_then(|suffix| suffix.first_chunk_mut()) {
-            *word = [0; 4];
-        }
+        fill_first(front, data, len);
         let len = len.min(data.len());
         self.room(len.saturating_add(pad_len(len)));
         Ok(())
