@@ -1,5 +1,6 @@
 //! Borrowed arrays, lists and nested values. The content of a decoded value stays encoded in the message and
-//! is decoded again on access.
+//! is decoded again on access. It cannot contain DDP-eligible items, because the stream lacks the items that
+//! were sent in chunks.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -111,12 +112,6 @@ impl<'a, T: Decode<'a> + Clone> Iterator for Iter<'a, T> {
 
 impl<'a, T: Decode<'a> + Clone> ExactSizeIterator for Iter<'a, T> {}
 
-/// Returns true if values of type `T` cannot contain DDP-eligible items. Borrowed values are decoded again
-/// from the stream, which lacks the items that were sent in chunks.
-const fn has_no_items<T: Layout>() -> bool {
-    T::HELD.is_none()
-}
-
 /// A borrowed counted array of at most `MAX` elements (RFC 4506 section 4.13).
 ///
 /// An array created from a slice borrows the slice. A decoded array borrows the part of the message that
@@ -156,7 +151,7 @@ impl<T: Encode, const MAX: u32> Encode for ArrayRef<'_, T, MAX> {
 
 impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T, MAX> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        const { assert!(has_no_items::<T>(), "elements of an ArrayRef cannot contain DDP-eligible items") }
+        const { assert!(T::HELD.is_none(), "elements of an ArrayRef cannot contain DDP-eligible items") }
         let count = reader.count(MAX)?;
         require_elements::<T>(reader, count)?;
         let start = reader.clone();
@@ -193,7 +188,7 @@ impl<T: Encode> Encode for ListRef<'_, T> {
 
 impl<'de: 'a, 'a, T: Decode<'de>> Decode<'de> for ListRef<'a, T> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        const { assert!(has_no_items::<T>(), "elements of a ListRef cannot contain DDP-eligible items") }
+        const { assert!(T::HELD.is_none(), "elements of a ListRef cannot contain DDP-eligible items") }
         let start = reader.clone();
         reader.enter()?;
         let mut count = 0u32;
@@ -378,7 +373,7 @@ impl<T: Encode> Encode for BoxRef<'_, T> {
 
 impl<'de: 'a, 'a, T: Decode<'de>> Decode<'de> for BoxRef<'a, T> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        const { assert!(has_no_items::<T>(), "the value of a BoxRef cannot contain DDP-eligible items") }
+        const { assert!(T::HELD.is_none(), "the value of a BoxRef cannot contain DDP-eligible items") }
         let start = reader.clone();
         reader.enter()?;
         T::decode(reader)?;
