@@ -227,6 +227,10 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
     }
 }
 
+/// The maximum number of elements for which memory is reserved, so that claimed elements that never arrive cost
+/// little memory.
+const MAX_RESERVED: usize = 1024;
+
 struct Elements<T, A> {
     max: usize,
     /// True if `max` is also the minimum number of elements. [`Array`] checks the minimum, not this visitor.
@@ -256,7 +260,8 @@ impl<'de, T, A: Shape<T>> Visitor<'de> for Elements<T, A> {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut sequence: S) -> Result<Vec<T>, S::Error> {
-        let mut values = Vec::with_capacity(reserved(sequence.size_hint(), self.max));
+        let mut values =
+            Vec::with_capacity(sequence.size_hint().unwrap_or(0).min(self.max).min(MAX_RESERVED));
         while let Some(Read(value, _)) = sequence.next_element::<Read<T, A>>()? {
             if values.len() == self.max {
                 return Err(de::Error::invalid_length(self.max.saturating_add(1), &self));
@@ -265,13 +270,6 @@ impl<'de, T, A: Shape<T>> Visitor<'de> for Elements<T, A> {
         }
         Ok(values)
     }
-}
-
-/// Returns the capacity to reserve: at most 1,024 elements, so that claimed elements that never arrive cost
-/// little memory.
-fn reserved(claimed: Option<usize>, max: usize) -> usize {
-    const MOST: usize = 1024;
-    claimed.unwrap_or(0).min(max).min(MOST)
 }
 
 /// Accepts at most this many bytes, given as bytes, text or a sequence of numbers.
