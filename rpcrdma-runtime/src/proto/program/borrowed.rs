@@ -94,10 +94,7 @@ impl<Q: BorrowedProcedure> Layout for Arguments<Q> {
 
 impl<Q: BorrowedProcedure> Encode for Arguments<Q> {
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
-        match &self.encoded {
-            Ok(bytes) => sink.put(bytes),
-            Err(error) => Err(error.clone()),
-        }
+        sink.put(self.encoded.as_ref().map_err(Error::clone)?)
     }
 }
 
