@@ -34,7 +34,7 @@ pub(super) struct Outbound {
     pub(super) send_msn: u32,
     read_msn: u32,
     arena: BytesMut,
-    max_fpdu: usize,
+    pub(super) max_fpdu: usize,
     crc: bool,
     /// The output position relative to the markers, if the peer requires markers.
     markers: Option<Markers>,
@@ -96,11 +96,6 @@ impl Outbound {
         self.max_fpdu = max_fpdu.clamp(fpdu::MIN_LIMIT.saturating_add(marker), MAX_FPDU);
     }
 
-    #[cfg(test)]
-    pub(super) fn max_fpdu(&self) -> usize {
-        self.max_fpdu
-    }
-
     pub(super) fn push(&mut self, work: Work) {
         self.work.push_back(work);
     }
@@ -108,15 +103,9 @@ impl Outbound {
     /// Queues the response to a Read Request. `source` is the handle of the region that shares `data`, if
     /// any.
     pub(super) fn respond(&mut self, request: &ReadRequest, data: Bytes, source: Option<u32>) {
-        self.responses.push_back(Outgoing {
-            opcode: Opcode::ReadResponse,
-            target: Target::Tagged { stag: request.sink_stag, offset: request.sink_offset },
-            remaining: data.len(),
-            piece: data,
-            others: VecDeque::new(),
-            sent: 0,
-            on_sent: source.map(Finished::Response),
-        });
+        let target = Target::Tagged { stag: request.sink_stag, offset: request.sink_offset };
+        let on_sent = source.map(Finished::Response);
+        self.responses.push_back(Outgoing::new(Opcode::ReadResponse, target, data, on_sent));
     }
 
     /// Returns the number of unfinished Read Responses.
@@ -162,12 +151,9 @@ impl Outbound {
         if !may_read || !turn || self.current.is_some() || self.terminate.is_some() {
             return None;
         }
-        match self.work.pop_front()? {
+        match self.work.pop_front_if(|work| matches!(work, Work::Read { .. }))? {
             Work::Read { token, source, part } => Some((token, source, part)),
-            other => {
-                self.work.push_front(other);
-                None
-            }
+            _ => None,
         }
     }
 
@@ -178,7 +164,7 @@ impl Outbound {
         let target = Target::Untagged { word: 0, queue: QUEUE_READ_REQUEST, msn: self.read_msn };
         self.read_msn = self.read_msn.wrapping_add(1);
         self.after_response = false;
-        self.current = Some(control_message(Opcode::ReadRequest, target, octets));
+        self.current = Some(Outgoing::new(Opcode::ReadRequest, target, octets.into(), None));
     }
 
     /// Writes the next FPDU, if any. Returns the size of the FPDU, and the message that the FPDU completes,
@@ -198,7 +184,7 @@ impl Outbound {
     fn next(&mut self) -> Option<Outgoing> {
         if let Some(terminate) = self.terminate.take() {
             let target = Target::Untagged { word: 0, queue: QUEUE_TERMINATE, msn: 1 };
-            return Some(control_message(Opcode::Terminate, target, terminate.encode()));
+            return Some(Outgoing::new(Opcode::Terminate, target, terminate.encode().into(), None));
         }
         // A Read at the front waits for `take_read`.
         let blocked = self.work.front().is_none_or(|work| matches!(work, Work::Read { .. }));
@@ -220,25 +206,15 @@ impl Outbound {
                 let target =
                     Target::Untagged { word: invalidate.unwrap_or(0), queue: QUEUE_SEND, msn: self.send_msn };
                 self.send_msn = self.send_msn.wrapping_add(1);
-                Outgoing {
-                    opcode: Opcode::Send { invalidate: invalidate.is_some(), solicited: false },
-                    target,
-                    remaining: message.iter().map(Bytes::len).sum(),
-                    piece: Bytes::new(),
-                    others: message.into(),
-                    sent: 0,
-                    on_sent: Some(Finished::Sent(token)),
-                }
+                let opcode = Opcode::Send { invalidate: invalidate.is_some(), solicited: false };
+                let remaining = message.iter().map(Bytes::len).sum();
+                let empty = Outgoing::new(opcode, target, Bytes::new(), Some(Finished::Sent(token)));
+                Outgoing { remaining, others: message.into(), ..empty }
             }
-            Work::Write { token, sink, data } => Outgoing {
-                opcode: Opcode::Write,
-                target: Target::Tagged { stag: sink.handle, offset: sink.offset },
-                remaining: data.len(),
-                piece: data,
-                others: VecDeque::new(),
-                sent: 0,
-                on_sent: token.map(Finished::Written),
-            },
+            Work::Write { token, sink, data } => {
+                let target = Target::Tagged { stag: sink.handle, offset: sink.offset };
+                Outgoing::new(Opcode::Write, target, data, token.map(Finished::Written))
+            }
             Work::Read { .. } => return None,
         })
     }
@@ -258,6 +234,9 @@ impl Outbound {
         if self.arena.capacity() < FRAMING + COPY + ddp::UNTAGGED_LEN + 3 {
             self.arena.reserve(ARENA);
         }
+        if let Some(markers) = &mut self.markers {
+            markers.start();
+        }
         let mut writer = FpduWriter {
             unsummed: self.arena.len(),
             arena: &mut self.arena,
@@ -266,7 +245,6 @@ impl Outbound {
             markers: self.markers.as_mut(),
             len: 0,
         };
-        writer.start();
         let mut octets = ArrayVec::<u8, { fpdu::LENGTH_LEN + ddp::UNTAGGED_LEN }>::new();
         octets.extend(u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
         header.encode(|piece| octets.extend(piece.iter().copied()));
@@ -286,6 +264,11 @@ impl Outbound {
 }
 
 impl Outgoing {
+    fn new(opcode: Opcode, target: Target, data: Bytes, on_sent: Option<Finished>) -> Self {
+        let others = VecDeque::new();
+        Outgoing { opcode, target, remaining: data.len(), piece: data, others, sent: 0, on_sent }
+    }
+
     fn header(&self, last: bool) -> DdpHeader {
         let control = self.opcode.control();
         match self.target {
@@ -318,12 +301,6 @@ impl Outgoing {
     }
 }
 
-fn control_message(opcode: Opcode, target: Target, octets: Vec<u8>) -> Outgoing {
-    let data = Bytes::from(octets);
-    let others = VecDeque::new();
-    Outgoing { opcode, target, remaining: data.len(), piece: data, others, sent: 0, on_sent: None }
-}
-
 /// Writes an FPDU. Copies headers and short pieces of payload, and copies all payload if the peer requires
 /// markers. Shares other payload.
 struct FpduWriter<'a> {
@@ -337,12 +314,6 @@ struct FpduWriter<'a> {
 }
 
 impl FpduWriter<'_> {
-    fn start(&mut self) {
-        if let Some(markers) = &mut self.markers {
-            markers.start();
-        }
-    }
-
     fn put(&mut self, octets: &[u8]) {
         let mut rest = octets;
         while !rest.is_empty() {

@@ -256,7 +256,7 @@ impl Stream {
 
     #[cfg(test)]
     pub(crate) fn max_fpdu(&self) -> usize {
-        self.outbound.max_fpdu()
+        self.outbound.max_fpdu
     }
 
     /// Records that all output was sent: the stream closes once all completions are taken. Has no effect
