@@ -122,15 +122,8 @@ impl Offer {
             return Err(SetupError::Revision(0));
         }
         let own = self.depths();
-        let agreed = |ird: u16, ord: u16| Agreed {
-            crc: self.crc || request.crc,
-            markers_in: self.markers,
-            markers_out: request.markers,
-            ird: ird.into(),
-            ord: ord.into(),
-        };
         let Some(depths) = depths else {
-            return Ok((agreed(own.ird, own.ord.min(UNKNOWN_DEPTH)), own));
+            return Ok((self.agreed(request, own.ird, own.ord.min(UNKNOWN_DEPTH)), own));
         };
         if depths.ird == 0 {
             return Err(SetupError::NoReads);
@@ -148,7 +141,7 @@ impl Offer {
             kept_ird = kept_ird.max(u16::from(reply.rtr_read));
             reply.ird = reply.ird.max(kept_ird);
         }
-        Ok((agreed(kept_ird, kept_ord), reply))
+        Ok((self.agreed(request, kept_ird, kept_ord), reply))
     }
 
     /// Returns the depths to put in a reply that rejects a request. For a peer-to-peer request, the result
@@ -169,27 +162,28 @@ impl Offer {
             return Err(SetupError::Revision(0));
         }
         let own = self.depths();
-        match depths {
+        let kept_ord = match depths {
+            None => own.ord.min(UNKNOWN_DEPTH),
             Some(ReadDepths { ord, .. }) if ord != NOT_NEGOTIATED && ord > own.ird => {
                 return Err(SetupError::Depth { ord, ird: own.ird });
             }
-            _ => {}
-        }
-        let kept_ord = match depths {
-            None => own.ord.min(UNKNOWN_DEPTH),
-            Some(depths) if depths.ird == NOT_NEGOTIATED => own.ord,
-            // An IRD of 0 is accepted: a client of RPC-over-RDMA sends no RDMA Reads. Linux's NFS server
-            // announces this IRD to a client with an ORD of 0.
+            // An IRD that is not negotiated exceeds every local ORD. An IRD of 0 is accepted: a client of
+            // RPC-over-RDMA sends no RDMA Reads. Linux's NFS server announces this IRD to a client with an
+            // ORD of 0.
             Some(depths) => own.ord.min(depths.ird),
         };
-        Ok(Agreed {
+        Ok(self.agreed(reply, own.ird, kept_ord))
+    }
+
+    fn agreed(&self, peer: &FrameHeader, ird: u16, ord: u16) -> Agreed {
+        Agreed {
             // CRCs are used if either peer requires them (RFC 5044 section 7.1.1).
-            crc: self.crc || reply.crc,
+            crc: self.crc || peer.crc,
             markers_in: self.markers,
-            markers_out: reply.markers,
-            ird: own.ird.into(),
-            ord: kept_ord.into(),
-        })
+            markers_out: peer.markers,
+            ird: ird.into(),
+            ord: ord.into(),
+        }
     }
 
     /// Returns the FPDU with the Terminate that an initiator sends before it closes the connection because of
