@@ -371,10 +371,7 @@ impl<R: SessionRequester> Session<R> {
     /// returned.
     pub fn handle_timeout(&mut self, now: Time) {
         self.advance_time(now);
-        while let Some((at, id)) = self.deadlines.front().copied()
-            && at <= self.now
-        {
-            self.deadlines.pop_front();
+        while let Some((_, id)) = self.deadlines.pop_front_if(|(at, _)| *at <= self.now) {
             self.expire(id);
             self.trim_deadlines();
         }
@@ -601,14 +598,11 @@ impl<R: SessionRequester> Session<R> {
     /// Drops deadlines until the first deadline belongs to a call in the table. If there are more than
     /// [`MIN_SWEEP`] deadlines, and more than two per call, drops all deadlines of removed calls.
     fn trim_deadlines(&mut self) {
-        while let Some((_, id)) = self.deadlines.front()
-            && self.entry(*id).is_none()
-        {
-            self.deadlines.pop_front();
-        }
-        if self.deadlines.len() > self.calls.len().saturating_mul(2).max(MIN_SWEEP) {
-            let Session { deadlines, calls, .. } = self;
-            deadlines.retain(|(_, id)| calls.get(id.xid()).is_some_and(|entry| entry.id == *id));
+        let Session { deadlines, calls, .. } = self;
+        let is_known = |id: &CallId| calls.get(id.xid()).is_some_and(|entry| entry.id == *id);
+        while deadlines.pop_front_if(|(_, id)| !is_known(id)).is_some() {}
+        if deadlines.len() > calls.len().saturating_mul(2).max(MIN_SWEEP) {
+            deadlines.retain(|(_, id)| is_known(id));
         }
     }
 
