@@ -54,7 +54,6 @@ fn split(Token(token): Token) -> Option<(u32, usize)> {
 
 /// The number of invalid replies after which the requester closes the connection.
 const MAX_BAD_REPLIES: u32 = 8;
-const NO_CALL: &str = "no call with this XID waits for a reply";
 
 /// The requester of one connection.
 #[derive(Debug)]
@@ -469,12 +468,20 @@ impl Requester {
         }
         self.post_receive();
         let len = message.len() as u64;
-        let (xid, outcome) = match decoded {
+        let (xid, reply) = match decoded {
+            Ok((header, payload)) => (header.xid, Ok((header, payload))),
+            Err(ReplyRefusal::Fail { xid, why }) => (xid, Err(why)),
+            Err(ReplyRefusal::Discard(why)) => return self.discard(why, invalidated),
+            Err(ReplyRefusal::BackwardCall { .. }) => {
+                return self.discard("a call in the backward direction", invalidated);
+            }
+        };
+        let waiting = |call: &&mut CallState| matches!(call.phase, Phase::Sent);
+        let Some(call) = self.calls.get_mut(xid).filter(waiting) else {
+            return self.discard("no call with this XID waits for a reply", invalidated);
+        };
+        let outcome = match reply {
             Ok((header, payload)) => {
-                let xid = header.xid;
-                let waiting = |call: &&CallState| matches!(call.phase, Phase::Sent);
-                let call = self.calls.get(xid).filter(waiting);
-                let Some(call) = call else { return self.discard(NO_CALL, invalidated) };
                 let outcome = call.outcome(header.body, payload);
                 // The grant of an invalid reply is ignored: only one call may be outstanding until the first
                 // valid reply (RFC 8166 section 3.3.3). The content of a Reply chunk is checked once its
@@ -482,18 +489,10 @@ impl Requester {
                 if !matches!(outcome, Outcome::Failed(TransportError::BadReply(_))) {
                     self.credits.grant(header.credits);
                 }
-                (xid, outcome)
+                outcome
             }
-            Err(ReplyRefusal::Fail { xid, why }) => (xid, Outcome::Failed(TransportError::BadReply(why))),
-            Err(ReplyRefusal::Discard(why)) => return self.discard(why, invalidated),
-            Err(ReplyRefusal::BackwardCall { .. }) => {
-                return self.discard("a call in the backward direction", invalidated);
-            }
+            Err(why) => Outcome::Failed(TransportError::BadReply(why)),
         };
-        let Some(call) = self.calls.get_mut(xid) else { return self.discard(NO_CALL, invalidated) };
-        if !matches!(call.phase, Phase::Sent) {
-            return self.discard(NO_CALL, invalidated);
-        }
         if let Some(handle) = invalidated {
             // The responder's remote invalidation flag is ignored: Linux's server clears its flag and still
             // invalidates handles.
