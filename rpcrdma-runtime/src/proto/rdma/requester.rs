@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::mem::discriminant;
+use core::mem::{self, discriminant};
 
 use bytes::Bytes;
 use tracing::debug;
@@ -18,7 +18,7 @@ use self::call::{CallState, Outcome, Phase};
 use self::plan::{Plan, Planner};
 use super::region::{Region, RegionState, Spare};
 use super::{Config, Credits, OfferError, PeerLimits, ReplyResources};
-use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError, Unsendable};
+use crate::proto::call::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError, Unsendable};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
@@ -204,10 +204,8 @@ impl Requester {
 
     pub(super) fn submit_as(&mut self, id: CallId, call: OutgoingCall) {
         if let Some(reason) = &self.closing {
-            self.events.push_back(RequesterEvent::Done {
-                call: id,
-                outcome: Err(TransportError::Unsent(reason.clone())),
-            });
+            let outcome = Err(TransportError::Unsent(reason.clone()));
+            self.end(id, outcome);
         } else if self.queue.is_empty() && self.credits.take() {
             self.start(id, call);
         } else {
@@ -218,8 +216,12 @@ impl Requester {
 
     pub(super) fn refuse(&mut self, message: &Message, why: TransportError) -> CallId {
         let id = self.new_id(message);
-        self.events.push_back(RequesterEvent::Done { call: id, outcome: Err(why) });
+        self.end(id, Err(why));
         id
+    }
+
+    fn end(&mut self, call: CallId, outcome: Result<IncomingReply, TransportError>) {
+        self.events.push_back(RequesterEvent::Done { call, outcome });
     }
 
     fn new_id(&mut self, message: &Message) -> CallId {
@@ -281,7 +283,7 @@ impl Requester {
         if !self.local_fence && !state.regions.is_empty() {
             return self.close(CloseReason::Timeout("a call had no reply".to_string()));
         }
-        if !core::mem::replace(&mut state.overdue, true) {
+        if !mem::replace(&mut state.overdue, true) {
             self.overdue = self.overdue.saturating_add(1);
             let sinks = state.regions.iter().filter_map(Region::sink);
             self.actions.extend(sinks.map(|handle| Action::Abandon { handle }));
@@ -353,15 +355,12 @@ impl Requester {
             Ok(planned) => planned,
             Err(why) => {
                 self.credits.release();
-                let outcome = Err(TransportError::Unsendable(why));
-                return self.events.push_back(RequesterEvent::Done { call: id, outcome });
+                return self.end(id, Err(TransportError::Unsendable(why)));
             }
         };
         let mut regions = plan.regions;
         for (number, region) in (0..).zip(&mut regions) {
-            if let RegionState::Planned(memory) =
-                core::mem::replace(&mut region.state, RegionState::Registering)
-            {
+            if let RegionState::Planned(memory) = mem::replace(&mut region.state, RegionState::Registering) {
                 self.actions.push_back(Action::Register { token: token_of(xid, number), memory });
             }
         }
@@ -440,7 +439,7 @@ impl Requester {
         while self.closing.is_none() && !self.ready.is_empty() && self.credits.send() {
             let Some(xid) = self.ready.pop_front() else { return };
             if let Some(CallState { phase: phase @ Phase::Registering { .. }, .. }) = self.calls.get_mut(xid)
-                && let Phase::Registering { inline, .. } = core::mem::replace(phase, Phase::Sent)
+                && let Phase::Registering { inline, .. } = mem::replace(phase, Phase::Sent)
             {
                 self.send(xid, inline);
             }
@@ -569,10 +568,8 @@ impl Requester {
         let Some(call) = self.calls.remove(xid) else { return };
         self.credits.release();
         if !call.abandoned {
-            self.events.push_back(RequesterEvent::Done {
-                call: call.id,
-                outcome: call.into_outcome(&mut self.spare),
-            });
+            let (id, outcome) = (call.id, call.into_outcome(&mut self.spare));
+            self.end(id, outcome);
         }
         self.start_queued();
     }
@@ -586,11 +583,10 @@ impl Requester {
         calls.sort_unstable_by_key(|call| call.id);
         for call in calls.into_iter().filter(|call| !call.abandoned) {
             let (id, outcome) = (call.id, call.into_outcome_after_close(reason, &mut self.spare));
-            self.events.push_back(RequesterEvent::Done { call: id, outcome });
+            self.end(id, outcome);
         }
-        for (call, _) in self.queue.drain(..) {
-            let outcome = Err(TransportError::Unsent(reason.clone()));
-            self.events.push_back(RequesterEvent::Done { call, outcome });
+        for (call, _) in mem::take(&mut self.queue) {
+            self.end(call, Err(TransportError::Unsent(reason.clone())));
         }
         self.events.push_back(RequesterEvent::Closed(reason.clone()));
     }
