@@ -134,6 +134,10 @@ mod tests {
         Message { stream: vec![0; stream].into(), items: items.iter().map(item).collect() }
     }
 
+    fn placed(message: Message, offered: &ChunkLists) -> Result<ReplyPlan, NoRoom> {
+        place(message, offered.clone(), 1024, Vec::new(), |bytes| bytes)
+    }
+
     fn lengths(chunk: &WriteChunk) -> Vec<u32> {
         chunk.0.iter().map(|segment| segment.length).collect()
     }
@@ -142,8 +146,7 @@ mod tests {
     #[test]
     fn r094_segments_are_filled_in_order_and_the_rest_is_zero() {
         let offered = ChunkLists { writes: vec![chunk(&[3, 5, 4])], ..ChunkLists::default() };
-        let plan =
-            place(message(40, &[(20, 6)]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
+        let plan = placed(message(40, &[(20, 6)]), &offered).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!(lengths(&lists.writes[0]), [3, 3, 0]);
         assert_eq!(
@@ -156,9 +159,7 @@ mod tests {
     #[test]
     fn r103_items_fill_chunks_in_order_and_the_others_stay_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[8]), chunk(&[8])], ..ChunkLists::default() };
-        let plan =
-            place(message(40, &[(8, 4), (20, 8), (32, 4)]), offered.clone(), 1024, Vec::new(), |bytes| bytes)
-                .expect("fits");
+        let plan = placed(message(40, &[(8, 4), (20, 8), (32, 4)]), &offered).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![4], vec![8]));
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
@@ -167,8 +168,7 @@ mod tests {
     #[test]
     fn r112_an_empty_chunk_requests_the_item_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[]), chunk(&[8])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(8, 4), (20, 8)]), offered.clone(), 1024, Vec::new(), |bytes| bytes)
-            .expect("fits");
+        let plan = placed(message(40, &[(8, 4), (20, 8)]), &offered).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![], vec![8]));
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
@@ -180,11 +180,11 @@ mod tests {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
         // The header takes 28 bytes without chunks, and the Reply chunk adds 36, which leaves 960 of 1,024
         // bytes.
-        let short = place(message(960, &[]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
+        let short = placed(message(960, &[]), &offered).expect("fits");
         assert!(
             matches!(&short.body, Body::Msg(lists) if lists.reply.as_ref().is_some_and(WriteChunk::is_empty))
         );
-        let long = place(message(964, &[]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
+        let long = placed(message(964, &[]), &offered).expect("fits");
         assert!(long.inline.is_none());
         let Body::NoMsg(lists) = long.body else { panic!("long") };
         assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600, 364]));
@@ -195,8 +195,7 @@ mod tests {
         // The header takes 28 bytes without chunks. The Reply chunk adds 4 bytes, and 16 bytes per segment.
         for (segments, fits) in [(62, true), (63, false)] {
             let offered = ChunkLists { reply: Some(chunk(&vec![100; segments])), ..ChunkLists::default() };
-            let plan = place(message(2000, &[]), offered, 1024, Vec::new(), |bytes| bytes);
-            let refused = plan.err();
+            let refused = placed(message(2000, &[]), &offered).err();
             let no_room = NoRoom { place: Place::Inline, bytes: 2000, max: 0 };
             assert_eq!(refused, (!fits).then_some(no_room), "{segments} segments");
         }
@@ -206,13 +205,13 @@ mod tests {
     #[test]
     fn h33_h71_a_reply_that_does_not_fit_is_rejected() {
         let none = ChunkLists::default();
-        let refused = |message, offered| place(message, offered, 1024, Vec::new(), |bytes| bytes).err();
+        let refused = |message, offered| placed(message, offered).err();
         let no_room = |place, bytes, max| Some(NoRoom { place, bytes, max });
-        assert_eq!(refused(message(997, &[]), none.clone()), no_room(Place::Inline, 997, 996));
-        assert!(place(message(996, &[]), none.clone(), 1024, Vec::new(), |bytes| bytes).is_ok());
+        assert_eq!(refused(message(997, &[]), &none), no_room(Place::Inline, 997, 996));
+        assert!(placed(message(996, &[]), &none).is_ok());
         let small = ChunkLists { reply: Some(chunk(&[1])), ..ChunkLists::default() };
-        assert_eq!(refused(message(1024, &[]), small), no_room(Place::ReplyChunk, 1024, 1));
+        assert_eq!(refused(message(1024, &[]), &small), no_room(Place::ReplyChunk, 1024, 1));
         let write = ChunkLists { writes: vec![chunk(&[3])], ..ChunkLists::default() };
-        assert_eq!(refused(message(40, &[(8, 4)]), write), no_room(Place::WriteChunk, 4, 3));
+        assert_eq!(refused(message(40, &[(8, 4)]), &write), no_room(Place::WriteChunk, 4, 3));
     }
 }
