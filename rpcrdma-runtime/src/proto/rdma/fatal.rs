@@ -45,7 +45,9 @@ impl<K: Clone + Ord> FatalCalls<K> {
         let alone = xids.len() == 1;
         for xid in xids {
             let again = self.suspects.get(&(owner.clone(), *xid)).is_some_and(|suspect| !suspect.taken);
-            self.insert(owner, *xid, Suspect { since: now, certain: alone || again, taken: false });
+            let suspect = Suspect { since: now, certain: alone || again, taken: false };
+            self.suspects.insert((owner.clone(), *xid), suspect);
+            self.order.push_back((now, owner.clone(), *xid));
         }
         self.evict(now);
     }
@@ -82,11 +84,6 @@ impl<K: Clone + Ord> FatalCalls<K> {
                 (suspect.certain, suspect.taken) = (true, false);
             }
         }
-    }
-
-    fn insert(&mut self, owner: &K, xid: u32, suspect: Suspect) {
-        self.suspects.insert((owner.clone(), xid), suspect);
-        self.order.push_back((suspect.since, owner.clone(), xid));
     }
 
     fn evict(&mut self, now: Duration) {

@@ -441,10 +441,6 @@ impl Responder {
         self.config.credits.max(1)
     }
 
-    fn chunk_error(&self, xid: u32) -> Bytes {
-        Header { xid, credits: self.granted, body: Body::Error(ErrorBody::Chunk) }.encode()
-    }
-
     fn refuse(&mut self, error: Option<(u32, Bytes)>, rule: Rule) {
         let count = rule(&mut self.refusals);
         *count = count.saturating_add(1);
@@ -461,8 +457,8 @@ impl Responder {
     /// Rejects a call with ERR_CHUNK (RFC 8166 section 4.5.2).
     fn refuse_chunks(&mut self, xid: u32, why: &str, rule: Rule) {
         debug!(xid, why, "answered with ERR_CHUNK");
-        let error = self.chunk_error(xid);
-        self.refuse(Some((xid, error)), rule);
+        let error = Header { xid, credits: self.granted, body: Body::Error(ErrorBody::Chunk) };
+        self.refuse(Some((xid, error.encode())), rule);
     }
 
     /// Sends an answer, or queues the answer while too many Sends are outstanding. The Receive of an answered
