@@ -33,6 +33,8 @@ mod slots;
 mod spans;
 mod stats;
 mod tcp;
+#[cfg(test)]
+mod testing;
 mod waiters;
 mod warnings;
 

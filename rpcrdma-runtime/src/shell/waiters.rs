@@ -149,12 +149,9 @@ impl Waiters {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::proto::call::Traffic;
-    use crate::proto::program::ReplyBounds;
-    use crate::xdr::{Message, Received};
+    use crate::shell::testing::{self, WakeCount, reply};
 
     fn starting_at(next_xid: u32) -> Waiters {
         Waiters { next_xid, ..Waiters::new(8) }
@@ -165,10 +162,7 @@ mod tests {
     }
 
     fn admit_with(waiters: &mut Waiters, xid: u32, waker: &Waker) -> CallId {
-        let message = Message { stream: xid.to_be_bytes().to_vec().into(), items: Vec::new() };
-        let bounds = ReplyBounds::of::<()>();
-        let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
-        waiters.admit(call, waker, |call| CallId::new(1, &call.message).0).unwrap()
+        waiters.admit(testing::call(xid), waker, |call| CallId::new(1, &call.message).0).unwrap()
     }
 
     #[test]
@@ -190,19 +184,10 @@ mod tests {
         assert_ne!(first, second);
     }
 
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl std::task::Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     #[test]
     fn a_caller_that_has_not_polled_again_is_woken() {
         for closes in [false, true] {
-            let (mut waiters, count) = (starting_at(1), Arc::new(Count::default()));
+            let (mut waiters, count) = (starting_at(1), Arc::new(WakeCount::default()));
             let call = admit_with(&mut waiters, 1, &Waker::from(count.clone()));
             if closes {
                 waiters.close()
@@ -210,13 +195,13 @@ mod tests {
                 waiters.end(call, Err(TransportError::NotReady))
             }
             waiters.take_woken().into_iter().for_each(Waker::wake);
-            assert_eq!(count.0.load(Ordering::Relaxed), 1);
+            assert_eq!(count.take(), 1);
         }
     }
 
     #[test]
     fn a_reply_wakes_its_caller_once() {
-        let (mut waiters, count) = (starting_at(1), Arc::new(Count::default()));
+        let (mut waiters, count) = (starting_at(1), Arc::new(WakeCount::default()));
         let [call, other] = [1, 2].map(|xid| admit(&mut waiters, xid));
         let waker = Waker::from(count.clone());
         let mut cx = Context::from_waker(&waker);
@@ -225,19 +210,15 @@ mod tests {
         }
         let wake = |waiters: &mut Waiters| {
             waiters.take_woken().into_iter().for_each(Waker::wake);
-            count.0.load(Ordering::Relaxed)
+            count.take()
         };
-        let reply = || {
-            let message = Received::unreduced(Vec::new().into());
-            Ok(IncomingReply { message, traffic: Traffic::default() })
-        };
-        waiters.end(other, reply());
+        waiters.end(other, Ok(reply()));
         assert_eq!(wake(&mut waiters), 0, "this waker belongs to another call");
-        waiters.end(call, reply());
+        waiters.end(call, Ok(reply()));
         assert_eq!(wake(&mut waiters), 1);
         waiters.end(call, Err(TransportError::NotReady));
         waiters.close();
-        assert_eq!(wake(&mut waiters), 1);
+        assert_eq!(wake(&mut waiters), 0);
         assert!(matches!(waiters.poll_outcome(call, &mut cx).0, Poll::Ready(Some(_))));
         assert!(matches!(waiters.poll_outcome(call, &mut cx).0, Poll::Ready(None)));
     }

@@ -5,17 +5,15 @@
 use std::future::poll_fn;
 use std::task::Waker;
 
-use bytes::Bytes;
 use loom::future::block_on;
 use loom::thread;
 
 use self::calling::{Backward, Calling};
-use crate::proto::call::{CallId, IncomingReply, RequesterEvent, Traffic};
-use crate::proto::program::ReplyBounds;
-use crate::proto::session::SessionCall;
+use crate::proto::call::{CallId, RequesterEvent};
 use crate::shell::CallError;
+use crate::shell::testing::{call, check, reply};
 use crate::shell::waiters::Submit;
-use crate::xdr::{Message, Received};
+use crate::xdr::Message;
 
 /// `calling.rs` with the locks and atomics of loom.
 #[allow(dead_code, unreachable_pub, clippy::duplicate_mod)]
@@ -59,8 +57,6 @@ impl Backward for Answering {
 impl Answering {
     /// Replies to all queued calls. Returns true if any replies are ready.
     fn answer(&mut self) -> bool {
-        let reply =
-            || IncomingReply { message: Received::unreduced(Bytes::new()), traffic: Traffic::default() };
         let done = |call| RequesterEvent::Done { call, outcome: Ok(reply()) };
         self.events.extend(self.calls.drain(..).map(done));
         !self.events.is_empty()
@@ -68,17 +64,7 @@ impl Answering {
 }
 
 fn submit(calls: &(impl Submit + ?Sized)) -> Result<CallId, CallError> {
-    let stream = Bytes::copy_from_slice(&calls.next_xid().to_be_bytes());
-    let message = Message { stream, items: Vec::new() };
-    let bounds = ReplyBounds::of::<()>();
-    let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
-    calls.submit(call, Waker::noop())
-}
-
-fn check(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(model);
+    calls.submit(call(calls.next_xid()), Waker::noop())
 }
 
 /// The connection's task checks `used` without the lock and then waits, as [`RdmaInbound`] does.

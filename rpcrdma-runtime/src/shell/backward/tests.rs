@@ -5,9 +5,8 @@ use std::task::{Context, Waker};
 
 use super::*;
 use crate::proto::call::{CallId, RequesterEvent};
-use crate::proto::program::ReplyBounds;
-use crate::proto::session::SessionCall;
 use crate::shell::CallError;
+use crate::shell::testing::{WakeCount, call};
 use crate::xdr::Message;
 
 /// An engine whose calls get no reply. All even XIDs are in use.
@@ -39,7 +38,7 @@ fn the_engine_and_the_task_are_dropped_with_the_connection() {
     assert!(!calling.is_used());
     calls.ready();
     assert!(calling.is_used());
-    let task = Arc::new(Task);
+    let task = Arc::new(WakeCount::default());
     let waker = Waker::from(task.clone());
     let mut cx = Context::from_waker(&waker);
     assert!(pin!(calling.changed()).poll(&mut cx).is_ready());
@@ -48,10 +47,7 @@ fn the_engine_and_the_task_are_dropped_with_the_connection() {
     assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (2, 2));
     drop(calling);
     assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (1, 1));
-    let message = Message { stream: vec![0; 4].into(), items: Vec::new() };
-    let bounds = ReplyBounds::of::<()>();
-    let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
-    assert!(matches!(calls.submit(call, Waker::noop()), Err(CallError::Disconnected)));
+    assert!(matches!(calls.submit(call(0), Waker::noop()), Err(CallError::Disconnected)));
 }
 
 #[test]
@@ -62,10 +58,4 @@ fn xids_that_the_engine_uses_are_skipped() {
     // The engine is dropped with the connection.
     drop(calling);
     assert_ne!(calls.next_xid() % 2, calls.next_xid() % 2);
-}
-
-struct Task;
-
-impl std::task::Wake for Task {
-    fn wake(self: Arc<Self>) {}
 }

@@ -3,16 +3,13 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use loom::future::block_on;
 use loom::thread;
 
 use super::*;
-use crate::proto::call::{IncomingReply, RequesterEvent, Traffic, TransportError};
-use crate::proto::program::ReplyBounds;
-use crate::xdr::Message;
+use crate::proto::call::{RequesterEvent, TransportError};
+use crate::shell::testing::{self, WakeCount, reply};
 
 /// Messages in transit between a client and its server.
 #[derive(Default)]
@@ -110,8 +107,7 @@ impl Outbound for Wired {
             wire.client = Some(cx.waker().clone());
             return Poll::Pending;
         };
-        let reply = IncomingReply { message: Received::unreduced(Bytes::new()), traffic: Traffic::default() };
-        requester.events.push_back(RequesterEvent::Done { call, outcome: Ok(reply) });
+        requester.events.push_back(RequesterEvent::Done { call, outcome: Ok(reply()) });
         Poll::Ready(())
     }
 
@@ -146,16 +142,7 @@ fn try_submit(shared: &Shared<Wired>) -> Result<CallId, CallError> {
 }
 
 fn submit_with(shared: &Shared<Wired>, waker: &Waker) -> Result<CallId, CallError> {
-    let stream = Bytes::copy_from_slice(&shared.next_xid().to_be_bytes());
-    let message = Message { stream, items: Vec::new() };
-    let call = SessionCall {
-        message,
-        bounds: ReplyBounds::of::<()>(),
-        timeout: None,
-        retransmit: None,
-        memory: None,
-    };
-    shared.submit(call, waker)
+    shared.submit(testing::call(shared.next_xid()), waker)
 }
 
 /// Returns a connected client without calls, and its driver.
@@ -180,9 +167,7 @@ fn model(blocked: bool, caller: impl Fn(&Arc<Shared<Wired>>, &SharedWire) + Send
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _entered = runtime.enter();
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(model);
+    testing::check(model);
 }
 
 fn a_call_is_answered(blocked: bool) {
@@ -229,14 +214,6 @@ fn calls_that_are_made_together_share_a_write() {
     });
 }
 
-struct Flag(AtomicBool);
-
-impl std::task::Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn a_driver_lets_other_tasks_run() {
     const MORE: usize = 3;
@@ -246,13 +223,13 @@ fn a_driver_lets_other_tasks_run() {
         let call = submit(&shared);
         let replies = MAX_STEPS * MAX_POLLS + MORE;
         wire.lock().unwrap().replies.extend(std::iter::repeat_n(call, replies));
-        let woken = Arc::new(Flag(AtomicBool::new(false)));
+        let woken = Arc::new(WakeCount::default());
         let waker = Waker::from(woken.clone());
         let mut cx = Context::from_waker(&waker);
         for (left, is_woken) in [(MORE, true), (0, false)] {
             assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());
             assert_eq!(wire.lock().unwrap().replies.len(), left);
-            assert_eq!(woken.0.swap(false, Ordering::Relaxed), is_woken);
+            assert_eq!(woken.take() > 0, is_woken);
         }
     });
 }

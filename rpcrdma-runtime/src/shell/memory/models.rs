@@ -7,6 +7,7 @@ use loom::thread;
 
 use self::budget::{MemoryBudget, SMALL};
 use crate::proto::owner::Owner;
+use crate::shell::testing::check;
 
 /// `budget.rs` with the atomics of loom.
 #[allow(dead_code, unreachable_pub, clippy::duplicate_mod)]
@@ -18,12 +19,6 @@ mod sync {
 }
 
 const MAX: u64 = 64 * SMALL;
-
-fn check(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(model);
-}
 
 /// The owner holds half of the budget, so a call that needs another quarter waits.
 #[test]
