@@ -21,4 +21,6 @@ pub use connection::IwarpConnection;
 pub use connector::IwarpConnector;
 pub use error::IwarpError;
 pub use handshake::{Incoming, IwarpListener, IwarpRequest, connect};
+#[cfg(feature = "shell")]
+pub(crate) use options::prepare_socket;
 pub use options::{IwarpOptions, Keepalive};

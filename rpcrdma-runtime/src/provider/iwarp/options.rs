@@ -130,16 +130,21 @@ impl IwarpOptions {
     }
 
     pub(super) fn prepare(&self, socket: &TcpStream) -> io::Result<()> {
-        socket.set_nodelay(true)?;
-        match &self.keepalive {
-            Some(keepalive) => SockRef::from(socket).set_tcp_keepalive(&keepalive.parameters()),
-            None => Ok(()),
-        }
+        prepare_socket(socket, self.keepalive.as_ref())
+    }
+}
+
+/// Sets the socket options of a TCP connection.
+pub(crate) fn prepare_socket(socket: &TcpStream, keepalive: Option<&Keepalive>) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    match keepalive {
+        Some(keepalive) => SockRef::from(socket).set_tcp_keepalive(&keepalive.parameters()),
+        None => Ok(()),
     }
 }
 
 impl Keepalive {
-    pub(crate) fn parameters(&self) -> TcpKeepalive {
+    fn parameters(&self) -> TcpKeepalive {
         let parameters = TcpKeepalive::new().with_time(self.idle);
         #[cfg(any(
             target_os = "android",
@@ -172,13 +177,17 @@ mod tests {
 
     use super::*;
 
+    async fn connected() -> [TcpStream; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (local, peer) = tokio::join!(TcpStream::connect(address), listener.accept());
+        [local.unwrap(), peer.unwrap().0]
+    }
+
     /// Requirement: R428, R432, R434
     #[tokio::test]
     async fn an_fpdu_fills_a_tcp_segment() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (local, _peer) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let local = local.unwrap();
+        let [local, _peer] = connected().await;
         let options = IwarpOptions::default();
         options.prepare(&local).unwrap();
         assert!(local.nodelay().unwrap());
@@ -190,10 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_peer_is_probed() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (local, peer) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let (local, (peer, _)) = (local.unwrap(), peer.unwrap());
+        let [local, peer] = connected().await;
         IwarpOptions::default().prepare(&local).unwrap();
         let socket = SockRef::from(&local);
         assert!(socket.keepalive().unwrap());

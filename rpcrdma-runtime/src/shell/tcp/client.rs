@@ -16,12 +16,12 @@ use super::super::stats::ClientStats;
 use super::super::waiters::Submit;
 use super::super::{CallError, CallTarget, ConnectError, ToAddress};
 use super::outbound::TcpOutbound;
-use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
 use crate::proto::call::Traffic;
 use crate::proto::program::{CallFuture, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::session::Policy;
 use crate::provider::addresses;
+use crate::provider::iwarp::prepare_socket;
 use crate::xdr::{BytesMut, Message, Received};
 
 /// The minimum size, in octets, of an item that is sent from its own buffer. Smaller items are copied.
@@ -167,7 +167,7 @@ async fn connect_to_any(name: &str, options: &TcpOptions) -> Result<(TcpStream, 
 async fn dial(address: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream> {
     let connecting = timeout(options.connect_timeout, TcpStream::connect(address));
     let socket = connecting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    prepare(&socket, options)?;
+    prepare_socket(&socket, options.keepalive.as_ref())?;
     Ok(socket)
 }
 

@@ -20,12 +20,13 @@ use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::{CallSlots, Counted};
 use super::requester::Slot;
-use super::stream::{Incoming, Outgoing, halves, prepare};
+use super::stream::{Incoming, Outgoing, halves};
 use crate::proto::call::Traffic;
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::rdma::TrafficCounts;
 use crate::proto::work::CloseReason;
+use crate::provider::iwarp::prepare_socket;
 use crate::wire::rpc::{CallNumbers, MessageKind};
 
 /// The slot and the memory of a call, and its length in octets.
@@ -248,7 +249,7 @@ pub(in super::super) async fn serve_socket(
     stopping: watch::Receiver<bool>,
     slot: Arc<ConnectionSlot>,
 ) {
-    if let Err(error) = prepare(&socket, &options) {
+    if let Err(error) = prepare_socket(&socket, options.keepalive.as_ref()) {
         return debug!(%error, "cannot set the socket options");
     }
     let _connected = serving.stats().connected();

@@ -7,7 +7,6 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -25,14 +24,6 @@ const READ: usize = 64 << 10;
 /// How long to wait for the peer to close its direction of the connection, once the local direction is
 /// closed.
 const LINGER: Duration = Duration::from_secs(1);
-
-pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    match &options.keepalive {
-        Some(keepalive) => SockRef::from(socket).set_tcp_keepalive(&keepalive.parameters()),
-        None => Ok(()),
-    }
-}
 
 pub(super) struct Incoming {
     socket: OwnedReadHalf,
@@ -289,6 +280,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::sync::Arc;
 
+    use socket2::SockRef;
     use tokio::net::TcpListener;
     use tokio::sync::Semaphore;
 
