@@ -62,25 +62,15 @@ impl TcpServer {
     /// # Errors
     /// [`ServeError::NoConnections`].
     pub fn of(listener: TcpListener, options: TcpServerOptions) -> Result<Self, ServeError> {
-        let TcpServerOptions {
-            max_connections: connections,
-            max_connections_per_address,
-            idle,
-            drain,
-            duplicates,
-            memory,
-            max_backward_calls,
-            tcp,
-            ..
-        } = options;
+        let tcp = options.tcp;
         let options = ServerOptions {
-            max_connections: connections,
-            max_connections_per_address,
-            idle,
-            drain,
-            duplicates,
-            memory,
-            max_backward_calls,
+            max_connections: options.max_connections,
+            max_connections_per_address: options.max_connections_per_address,
+            idle: options.idle,
+            drain: options.drain,
+            duplicates: options.duplicates,
+            memory: options.memory,
+            max_backward_calls: options.max_backward_calls,
             ..ServerOptions::default()
         };
         Server::over_tcp(listener, tcp, options).map(TcpServer)
