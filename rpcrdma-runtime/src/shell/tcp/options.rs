@@ -130,20 +130,9 @@ pub struct TcpServerOptions {
     /// (default 256). Further connections are closed.
     pub max_connections_per_address: usize,
     /// How long the server keeps a connection without calls (default 6 minutes). A connection on which the
-    /// server may call its client is never idle.
-    ///
-    /// When [`max_connections`](Self::max_connections) is reached, the server applies the first matching rule
-    /// to a new connection. In these rules, an IPv6 address stands for its 64-bit prefix.
-    ///
-    /// 1. If a connection has been idle for at least a second, the server closes the connection that has been
-    ///    idle longest.
-    /// 2. If an address has at least two more connections than the new connection's address, the server
-    ///    closes one connection of the address with the most. It chooses the least recently active idle
-    ///    connection, or else the least recently active busy connection.
-    /// 3. If any address has at least two connections, the server closes the new connection.
-    /// 4. Otherwise, the new connection waits to be accepted.
-    ///
-    /// With `None`, the server closes no connection for these reasons, and new connections wait.
+    /// server may call its client is never idle. [`ServerOptions::idle`](super::super::ServerOptions::idle)
+    /// describes which connections the server closes when [`max_connections`](Self::max_connections) is
+    /// reached, and the effect of `None`.
     pub idle: Option<Duration>,
     /// How long a stopping server waits for running calls (default 10 s).
     pub drain: Duration,
