@@ -126,25 +126,20 @@ impl Deadlines {
     }
 
     fn next(&mut self, progress: Progress) -> Option<(Instant, Expired)> {
-        let mut first = expiry(self.sending.update(progress.sending), self.stall, Expired::Sending);
-        let mut add = |other: Option<(Instant, Expired)>| {
-            if let Some(other) = other
-                && first.is_none_or(|first| other.0 < first.0)
-            {
-                first = Some(other);
-            }
-        };
-        for (since, input) in self.input.iter_mut().zip(progress.input) {
-            add(expiry(since.update(input), self.stall, Expired::Receiving));
-        }
+        let sending = expiry(self.sending.update(progress.sending), self.stall, Expired::Sending);
+        let input = self.input.iter_mut().zip(progress.input);
+        let input = input.map(|(since, input)| expiry(since.update(input), self.stall, Expired::Receiving));
         // These two deadlines ignore the counters, so they expire even if the peer makes progress.
-        add(expiry(self.flushing.update(progress.flushing.then_some(0)), self.stall, Expired::Sending));
-        add(expiry(self.closing.update(progress.closing.then_some(0)), self.linger, Expired::Closing));
-        if let Some(probe) = &mut self.probe {
+        let flushing = self.flushing.update(progress.flushing.then_some(0));
+        let closing = self.closing.update(progress.closing.then_some(0));
+        let ending =
+            [expiry(flushing, self.stall, Expired::Sending), expiry(closing, self.linger, Expired::Closing)];
+        let silent = self.probe.as_mut().and_then(|probe| {
             let counter = (progress.silent && probe.remaining > 0).then_some(u64::from(probe.remaining));
-            add(expiry(probe.since.update(counter), probe.delay, Expired::Silent));
-        }
-        first
+            expiry(probe.since.update(counter), probe.delay, Expired::Silent)
+        });
+        let all = [sending].into_iter().chain(input).chain(ending).chain([silent]);
+        all.flatten().min_by_key(|(deadline, _)| *deadline)
     }
 
     fn record(&mut self, expired: Expired) {
