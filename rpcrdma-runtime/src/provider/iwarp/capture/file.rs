@@ -147,13 +147,9 @@ fn begin(path: &Path) -> io::Result<File> {
         lock(&file)?;
         file.set_len(0)?;
     }
-    let mut head = Vec::new();
-    head.extend_from_slice(&MAGIC.to_le_bytes());
-    head.extend_from_slice(&[2, 0, 4, 0]);
-    head.extend_from_slice(&[0; 8]);
-    head.extend_from_slice(&MAX_PACKET.to_le_bytes());
-    head.extend_from_slice(&RAW_IP.to_le_bytes());
-    file.write_all(&head)?;
+    let head =
+        [MAGIC.to_le_bytes(), [2, 0, 4, 0], [0; 4], [0; 4], MAX_PACKET.to_le_bytes(), RAW_IP.to_le_bytes()];
+    file.write_all(head.as_flattened())?;
     Ok(file)
 }
 
