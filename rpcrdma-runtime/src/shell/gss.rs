@@ -19,7 +19,6 @@ use crate::proto::rpc::gss::{
     GssError, GssExchange, GssFailure, GssMechanism, GssService, GssSession, GssStep,
 };
 use crate::wire::rpc::{MAX_SEQUENCE, ReplyError};
-use crate::xdr::Size;
 
 /// Maximum number of round trips to establish one context.
 const MAX_STEPS: usize = 16;
@@ -252,9 +251,7 @@ async fn destroy<C: MessageTransport<P>, P: Program>(
     let number = context.numbers.take().await?;
     let xid = transport.next_xid();
     let message = context.session.destroy::<P>(xid, number.0)?;
-    let none =
-        ReplyBounds { unreduced: Size::ZERO, reduced: Size::ZERO, item: Size::ZERO, items: Size::ZERO };
-    let bounds = context.session.reply_bounds(none);
+    let bounds = context.session.reply_bounds(ReplyBounds::of::<()>());
     let (reply, _) = transport.exchange("RPCSEC_GSS_DESTROY", message, bounds, Sends::Once).await?;
     Ok(context.session.ended(xid, number.0, &reply)?)
 }
