@@ -9,12 +9,12 @@ use super::error::{CallError, CallTarget};
 use super::exchange::{decode, encode, target, transact};
 use super::message_transport::Sends;
 use super::observer::{Observer, observed};
-use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
+use super::result_memory::{Lease, ResultMemory, ResultMemoryError};
 use super::stats::{ClientSnapshot, ClientStats};
 use crate::proto::call::{IncomingReply, Traffic};
 use crate::proto::program::{Credential, Procedure, ReplyBounds};
 use crate::proto::session::SessionCall;
-use crate::xdr::{BytesMut, Message, Received, Reducer};
+use crate::xdr::{BytesMut, ItemMemory, Message, Received, Reducer};
 
 /// One clone of a client: the session that all clones share, and the settings of this clone's calls.
 pub(super) struct ClientHandle<S: SessionHandle + ?Sized> {
@@ -159,8 +159,8 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         lease: Option<&Lease>,
     ) -> Result<IncomingReply, CallError> {
         let retransmit = sends.retransmit(self.retransmit);
-        let (timeout, memory) = (Some(self.timeout), memory_of(lease));
-        let call = SessionCall { message, bounds, timeout, retransmit, memory };
+        let memory = lease.map(|Lease(memory)| memory.clone() as Arc<dyn ItemMemory>);
+        let call = SessionCall { message, bounds, timeout: Some(self.timeout), retransmit, memory };
         let session = self.session();
         let outcome = transact(session, target, Some(bounds.unreduced), call).await;
         outcome.map_err(|error| error.with_peer(|| session.endpoints().peer))

@@ -20,10 +20,6 @@ impl Observer {
     pub fn new(observe: impl Fn(&CallReport) + Send + Sync + 'static) -> Self {
         Observer(Arc::new(observe))
     }
-
-    fn report(&self, report: &CallReport) {
-        (self.0)(report);
-    }
 }
 
 impl fmt::Debug for Observer {
@@ -100,8 +96,8 @@ where
             debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed");
         }
     }
-    if let Some(observer) = observer {
-        observer.report(&CallReport {
+    if let Some(Observer(observe)) = observer {
+        observe(&CallReport {
             program: <Q::Program as Program>::NUMBER,
             version: <Q::Program as Program>::VERSION,
             procedure: Q::NAME,

@@ -77,10 +77,6 @@ impl ItemMemory for ResultMemory {
 /// The exclusive right of one call to use the memory. Dropping the lease ends the right.
 pub(super) struct Lease(pub(super) Arc<ResultMemory>);
 
-pub(super) fn memory_of(lease: Option<&Lease>) -> Option<Arc<dyn ItemMemory>> {
-    lease.map(|Lease(memory)| memory.clone() as Arc<dyn ItemMemory>)
-}
-
 impl Drop for Lease {
     fn drop(&mut self) {
         self.0.share().leased = false;
