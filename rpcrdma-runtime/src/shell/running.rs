@@ -15,24 +15,20 @@ use super::memory::CallMemory;
 use super::serving::{CallExecutor, Disposition, TrackedCall};
 use super::spans;
 use super::warnings::{Kind, Subject, Warnings};
-use crate::wire::rpc::{CallHeader, Reject, RpcCall, RpcReply};
+use crate::wire::rpc::{CallHeader, CallNumbers, Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
 type Reply = Option<RpcReply>;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallInfo {
-    pub(super) xid: u32,
-    pub(super) program: u32,
-    pub(super) version: u32,
-    pub(super) procedure: u32,
-    pub(super) peer: Option<SocketAddr>,
+    call: CallNumbers,
+    peer: Option<SocketAddr>,
 }
 
 impl From<CallInfo> for Subject {
-    fn from(CallInfo { xid, program, version, procedure, peer }: CallInfo) -> Self {
-        let (program, version, procedure) = (Some(program), Some(version), Some(procedure));
-        Subject { program, version, procedure, xid: Some(xid), peer, bytes: None }
+    fn from(CallInfo { call, peer }: CallInfo) -> Self {
+        Subject { peer, ..Some(call).into() }
     }
 }
 
@@ -76,7 +72,8 @@ impl<K: Send + 'static> Running<K> {
             }
         };
         let CallHeader { xid, program, version, procedure, .. } = call.header;
-        let info = CallInfo { xid, program, version, procedure, peer: self.executor.peer() };
+        let numbers = CallNumbers { xid, program, version, procedure };
+        let info = CallInfo { call: numbers, peer: self.executor.peer() };
         let span = spans::server_call(&call.header, info.peer);
         let entered = span.enter();
         let tracked = match self.executor.look_up(&call) {
@@ -221,7 +218,7 @@ fn poll<F: Future<Output = Reply>>(
     let Some(call) = call.as_mut().as_pin_mut() else { return Poll::Ready(None) };
     let polled = catch_unwind(AssertUnwindSafe(|| call.poll(cx))).unwrap_or_else(|_| {
         warnings.log(Kind::Panic, info.into(), "a handler panicked");
-        Poll::Ready(RpcReply::reject(info.xid, Reject::SystemError))
+        Poll::Ready(RpcReply::reject(info.call.xid, Reject::SystemError))
     });
     if let Poll::Ready(Some(RpcReply { failure: Some(error), .. })) = &polled {
         let what = format_args!("the results of a handler cannot be encoded: {error}");
