@@ -284,14 +284,11 @@ impl PendingRead {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::entropy;
     use super::*;
 
     fn regions() -> Regions {
-        let mut state = 7u64;
-        Regions::new(Box::new(move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            Some(state)
-        }))
+        Regions::new(entropy(7))
     }
 
     fn sink(regions: &mut Regions, size: usize) -> Segment {

@@ -455,9 +455,7 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::VecDeque;
-
-    use super::super::super::tests::{config, entropy};
+    use super::super::super::tests::{config, entropy, octets};
     use super::super::super::{Role, Stream};
     use super::*;
     use crate::proto::work::{Action, Token};
@@ -472,9 +470,7 @@ mod tests {
         receiver.submit(Action::PostReceives { count: 3 });
         for expected in [u32::MAX, 0, 1] {
             sender.submit(Action::Send { token: Token(1), message: Vec::new(), invalidate: None });
-            let mut pieces = VecDeque::new();
-            sender.poll_transmit(usize::MAX, &mut pieces);
-            let octets = pieces.iter().flatten().copied().collect::<Vec<u8>>();
+            let octets = octets(&mut sender);
             let (header, _) = DdpHeader::parse(fpdu::open(&octets, true).unwrap()).unwrap();
             assert!(matches!(header, DdpHeader::Untagged { msn, .. } if msn == expected), "{header:?}");
             receiver.receive(&octets);

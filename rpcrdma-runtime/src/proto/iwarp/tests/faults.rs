@@ -183,8 +183,7 @@ fn a_fault_is_answered_with_one_terminate_that_names_it() {
             sink: register(&mut stream, Memory::Sink(BytesMut::zeroed(8))),
             source: register(&mut stream, Memory::Source(Bytes::from_static(&[7; 8]))),
         };
-        let message = Vec::from([Bytes::from_static(b"queued")]);
-        stream.submit(Action::Send { token: Token(1), message, invalidate: None });
+        stream.submit(send(1, "queued"));
         let fpdus = fpdus(&regions);
         let fault = fpdus.last().unwrap();
         stream.receive(&fpdus.concat());
@@ -193,13 +192,8 @@ fn a_fault_is_answered_with_one_terminate_that_names_it() {
         let ulpdu = fpdu::open(fault, false).unwrap();
         let header_len = match DdpHeader::parse(ulpdu) {
             Ok((header, _)) => header.wire_len(),
-            Err(DdpError::Version { tagged }) => {
-                if tagged {
-                    14
-                } else {
-                    18
-                }
-            }
+            Err(DdpError::Version { tagged: true }) => 14,
+            Err(DdpError::Version { tagged: false }) => 18,
             Err(DdpError::Short) => panic!("{what}"),
         };
         let (header, request) = ulpdu.split_at(header_len);
@@ -217,8 +211,7 @@ fn a_fault_is_answered_with_one_terminate_that_names_it() {
             expected.extend_from_slice(request);
         }
         assert_eq!(payload, expected, "{what}");
-        let message = Vec::from([Bytes::from_static(b"late")]);
-        stream.submit(Action::Send { token: Token(2), message, invalidate: None });
+        stream.submit(send(2, "late"));
         assert!(sent(&mut stream).is_empty(), "{what}: output follows the Terminate");
         stream.finish();
         let last = core::iter::from_fn(|| stream.poll_completion()).last();
@@ -242,22 +235,28 @@ fn a_message_without_its_last_segment_is_not_delivered() {
     );
 }
 
-/// Requirement: R532, R669
+/// Requirement: R532, R668, R669
 #[test]
 fn invalid_local_work_sends_a_terminate() {
     let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };
+    let short = Segment { handle: 1, length: 3, offset: 0 };
     let piece = Bytes::from_static(&[0; 1 << 20]);
     for action in [
         Action::read(Token(1), wrapping),
         Action::Write { token: Token(1), sink: wrapping, data: piece.slice(..16) },
+        Action::Write { token: Token(1), sink: short, data: piece.slice(..16) },
         // This message has 4 GiB, one octet more than the maximum.
         Action::Send { token: Token(1), message: vec![piece; 4096], invalidate: None },
     ] {
         let mut stream = Stream::new(config(Role::Initiator), entropy(1));
         stream.submit(action);
+        assert!(!stream.is_open());
         let payload = only_terminate("local", &sent(&mut stream));
         assert_eq!(payload.len(), 4);
         assert_eq!((payload[0], payload[2], payload[3]), (0, 0, 0), "a local error, without headers");
+        stream.finish();
+        let closed = stream.poll_completion();
+        assert!(matches!(closed, Some(Completion::Closed { reason: CloseReason::Io(_), .. })), "{closed:?}");
     }
 }
 
@@ -271,8 +270,7 @@ fn after_close_outstanding_work_is_dropped_and_none_starts() {
     stream.submit(Action::read(Token(1), remote));
     sent(&mut stream);
     stream.submit(Action::Close { reason: CloseReason::Local });
-    let message = || Vec::from([Bytes::from_static(b"late")]);
-    stream.submit(Action::Send { token: Token(2), message: message(), invalidate: None });
+    stream.submit(send(2, "late"));
     stream.submit(Action::Write { token: Token(3), sink: remote, data: Bytes::from_static(b"late") });
     stream.submit(Action::read(Token(4), remote));
     stream.submit(Action::Register { token: Token(5), memory: Memory::Sink(BytesMut::zeroed(1)) });

@@ -46,23 +46,8 @@ fn writes(crc: bool, cuts: &[usize]) -> (Stream, Segment, Vec<u8>) {
         sender.submit(Action::Write { token: Token(1), sink, data: data.slice(start..end) });
         start = end;
     }
-    let message = Vec::from([Bytes::from_static(b"done")]);
-    sender.submit(Action::Send { token: Token(2), message, invalidate: None });
+    sender.submit(send(2, "done"));
     (receiver, sink, octets(&mut sender))
-}
-
-fn octets(stream: &mut Stream) -> Vec<u8> {
-    let mut pieces = VecDeque::new();
-    stream.poll_transmit(usize::MAX, &mut pieces);
-    pieces.iter().flatten().copied().collect()
-}
-
-fn content(stream: &mut Stream, sink: Segment) -> BytesMut {
-    stream.submit(Action::Invalidate { token: Token(9), handle: sink.handle });
-    match stream.poll_completion() {
-        Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) => data,
-        other => panic!("{other:?}"),
-    }
 }
 
 proptest! {
@@ -76,8 +61,8 @@ proptest! {
     ) {
         cuts.sort_unstable();
         let (mut receiver, sink, written) = writes(crc, &cuts);
-        let mut random = Random(seed);
-        deliver(&mut receiver, &written, || random.below(max_read));
+        let mut random = Rng::new(seed);
+        deliver(&mut receiver, &written, || below(&mut random, max_read));
         let received = receiver.poll_completion();
         assert!(matches!(&received, Some(Completion::Received { message, .. }) if message == "done"));
         assert!(content(&mut receiver, sink) == pattern(SIZE, 3));
@@ -89,7 +74,7 @@ proptest! {
         let request = octets(&mut reader);
         receiver.receive(&request);
         let response = octets(&mut receiver);
-        deliver(&mut reader, &response, || random.below(max_read));
+        deliver(&mut reader, &response, || below(&mut random, max_read));
         let done = reader.poll_completion();
         assert!(matches!(&done, Some(Completion::ReadDone { data, .. }) if *data == pattern(SIZE, 5)));
     }

@@ -15,17 +15,15 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    fn is_last(&self) -> bool {
+    pub(super) fn is_last(&self) -> bool {
         matches!(self.header, DdpHeader::Tagged { last: true, .. } | DdpHeader::Untagged { last: true, .. })
     }
 }
 
 /// Returns the segments that a stream sends. Checks the rules that apply to every segment.
 pub(super) fn sent(stream: &mut Stream) -> Vec<Sent> {
-    let (mut pieces, mut all) = (VecDeque::new(), Vec::new());
-    stream.poll_transmit(usize::MAX, &mut pieces);
-    let octets: Vec<u8> = pieces.iter().flatten().copied().collect();
-    let mut octets = &octets[..];
+    let (sent, mut all) = (octets(stream), Vec::new());
+    let mut octets = &sent[..];
     while !octets.is_empty() {
         let (one, rest) = octets.split_at(fpdu::len(octets).unwrap());
         let ulpdu = fpdu::open(one, stream.config.crc).unwrap();
@@ -111,9 +109,11 @@ fn take_message(sent: &mut impl Iterator<Item = Sent>, opcode: Opcode, to: To, l
             (DdpHeader::Tagged { stag, offset, .. }, To::Memory(handle, start)) => {
                 assert_eq!((stag, offset), (handle, start + u64::try_from(data.len()).unwrap()));
             }
-            (DdpHeader::Untagged { word, queue, msn, offset, .. }, To::Queue { .. }) => {
+            (
+                DdpHeader::Untagged { word, queue, msn, offset, .. },
+                To::Queue { queue: to, msn: number, word: handle },
+            ) => {
                 assert_eq!(usize::try_from(offset), Ok(data.len()));
-                let To::Queue { queue: to, msn: number, word: handle } = to else { unreachable!() };
                 assert_eq!((queue, msn, word), (to, number, handle));
             }
             other => panic!("the T bit is wrong: {other:?}"),
@@ -215,7 +215,7 @@ fn sends_complete_once_written() {
     let remote = Segment { handle: 1, length: 3000, offset: 0 };
     let data = Bytes::from(pattern(3000, 0));
     stream.submit(Action::read(Token(1), Segment { length: 4, ..remote }));
-    stream.submit(Action::Send { token: Token(2), message: Vec::from([data.clone()]), invalidate: None });
+    stream.submit(send(2, data.clone()));
     stream.submit(Action::Write { token: Token(3), sink: remote, data });
     let (mut pieces, mut order) = (VecDeque::new(), Vec::new());
     let mut rounds = 0;
@@ -270,11 +270,7 @@ fn reserved_fields_and_pad_octets_are_not_checked() {
         matches!(&received, Some(Completion::Received { message, invalidated: None }) if message == "d"),
         "{received:?}"
     );
-    stream.submit(Action::Invalidate { token: Token(1), handle: sink.handle });
-    let done = stream.poll_completion();
-    assert!(
-        matches!(&done, Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) if data.starts_with(b"abc"))
-    );
+    assert!(content(&mut stream, sink).starts_with(b"abc"));
 }
 
 /// Requirement: R401, R406, R416, R417, R436, R438, R506, R511, R534
@@ -293,11 +289,7 @@ fn fpdus_of_any_length_are_parsed_completely() {
     assert!(
         matches!(stream.poll_completion(), Some(Completion::Received { message, .. }) if message == "done")
     );
-    stream.submit(Action::Invalidate { token: Token(1), handle: sink.handle });
-    let done = stream.poll_completion();
-    assert!(
-        matches!(&done, Some(Completion::Invalidated { memory: Memory::Sink(sink), .. }) if *sink == data[..])
-    );
+    assert!(content(&mut stream, sink) == data);
 }
 
 /// Requirement: R411, R418, R421, R422
