@@ -10,6 +10,8 @@
 //! Backward calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
 //! peer supports them.
 
+use alloc::vec::Vec;
+
 use super::reply::NoRoom;
 use super::requester::FIRST_BACKWARD;
 use super::{CallKey, Config, Credits, OutgoingCall, PeerLimits, Requester, Responder, ResponderEvent};
@@ -48,26 +50,18 @@ impl BackwardResponder {
     /// the connection. Also returns [`Completion::Closed`], which both engines handle.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
-        match &completion {
-            Completion::Received { message, .. } if direction(message) == Some(Direction::Call) => {
-                if self.responder.in_progress() < self.granted {
-                    self.responder.handle_completion(completion);
-                } else {
-                    let why = "more backward calls than granted credits (RFC 8167 section 4.1)";
-                    self.responder.close(CloseReason::Violation(why.into()));
-                }
-                None
-            }
-            Completion::Closed { reason, .. } => {
-                self.responder.handle_completion(closed(reason));
-                Some(completion)
-            }
-            _ if is_backward(&completion) => {
+        if let Completion::Received { message, .. } = &completion
+            && direction(message) == Some(Direction::Call)
+        {
+            if self.responder.in_progress() < self.granted {
                 self.responder.handle_completion(completion);
-                None
+            } else {
+                let why = "more backward calls than granted credits (RFC 8167 section 4.1)";
+                self.responder.close(CloseReason::Violation(why.into()));
             }
-            _ => Some(completion),
+            return None;
         }
+        take_sent_or_closed(completion, |completion| self.responder.handle_completion(completion))
     }
 
     /// Returns the next action for the provider, if any.
@@ -142,23 +136,14 @@ impl BackwardRequester {
     /// the connection. Also returns [`Completion::Closed`], which both engines handle.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
-        match &completion {
-            Completion::Received { message, .. }
-                if self.ready && direction(message) == Some(Direction::Reply) =>
-            {
-                self.requester.handle_completion(completion);
-                None
-            }
-            Completion::Closed { reason, .. } => {
-                self.requester.handle_completion(closed(reason));
-                Some(completion)
-            }
-            _ if is_backward(&completion) => {
-                self.requester.handle_completion(completion);
-                None
-            }
-            _ => Some(completion),
+        if self.ready
+            && let Completion::Received { message, .. } = &completion
+            && direction(message) == Some(Direction::Reply)
+        {
+            self.requester.handle_completion(completion);
+            return None;
         }
+        take_sent_or_closed(completion, |completion| self.requester.handle_completion(completion))
     }
 
     /// Returns the next action for the provider, if any.
@@ -219,13 +204,19 @@ impl BackwardRequester {
     }
 }
 
-/// Returns a [`Completion::Closed`] without memory, since backward calls advertise no memory.
-fn closed(reason: &CloseReason) -> Completion {
-    Completion::Closed { reason: reason.clone(), returned: alloc::vec::Vec::new() }
-}
-
-/// Returns true if a Send of a backward engine completed. Except for Sends and Receives, backward engines
-/// submit no work that completes.
-fn is_backward(completion: &Completion) -> bool {
-    matches!(completion, Completion::Sent { token: Token(token) } if *token >= FIRST_BACKWARD)
+/// Passes the completion of a backward engine's Send to `handle`. Except for Sends and Receives, backward engines
+/// submit no work that completes. Also passes [`Completion::Closed`], but without memory, since backward calls
+/// advertise none. Returns the completions that the forward engine must handle.
+fn take_sent_or_closed(completion: Completion, handle: impl FnOnce(Completion)) -> Option<Completion> {
+    match &completion {
+        Completion::Sent { token: Token(FIRST_BACKWARD..) } => {
+            handle(completion);
+            None
+        }
+        Completion::Closed { reason, .. } => {
+            handle(Completion::Closed { reason: reason.clone(), returned: Vec::new() });
+            Some(completion)
+        }
+        _ => Some(completion),
+    }
 }
