@@ -3,6 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 
 use tokio::net::TcpListener;
 
+use super::ServeError;
 use crate::provider::resolve;
 
 /// A host and a port, to connect to or to bind: text such as `"host:7800"`, socket addresses, or a pair such
@@ -80,8 +81,9 @@ async fn all_addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-pub(super) async fn bind(address: &str) -> io::Result<TcpListener> {
-    TcpListener::bind(&*all_addresses(address).await?).await
+pub(super) async fn bind(address: String) -> Result<TcpListener, ServeError> {
+    let bound = async { TcpListener::bind(&*all_addresses(&address).await?).await }.await;
+    bound.map_err(|source| ServeError::Bind { address, source })
 }
 
 #[cfg(test)]

@@ -79,11 +79,10 @@ impl Server {
         }
         options.iwarp.prepare_capture().map_err(ServeError::Capture)?;
         let address = address.to_address();
-        let listener = bind(&address).await;
-        match listener.and_then(|listener| iwarp::IwarpListener::of(listener, options.iwarp.clone())) {
-            Ok(listener) => Server::with_acceptor(listener, options),
-            Err(source) => Err(ServeError::Bind { address, source }),
-        }
+        let listener = bind(address.clone()).await?;
+        let listener = iwarp::IwarpListener::of(listener, options.iwarp.clone());
+        let listener = listener.map_err(|source| ServeError::Bind { address, source })?;
+        Server::with_acceptor(listener, options)
     }
 
     /// Creates a server for the connections that an acceptor of any provider accepts.
@@ -124,11 +123,7 @@ impl Server {
     /// # Errors
     /// [`ServeError::Bind`].
     pub async fn also_tcp(self, address: impl ToAddress, options: TcpOptions) -> Result<Self, ServeError> {
-        let name = address.to_address();
-        match bind(&name).await {
-            Ok(listener) => Ok(self.also_tcp_listener(listener, options)),
-            Err(source) => Err(ServeError::Bind { address: name, source }),
-        }
+        Ok(self.also_tcp_listener(bind(address.to_address()).await?, options))
     }
 
     /// Also serves RPC over TCP on a socket that is already bound. The connections share the server's state

@@ -52,9 +52,7 @@ impl TcpServer {
     /// # Errors
     /// [`ServeError::Bind`], [`ServeError::NoConnections`].
     pub async fn bind_with(address: impl ToAddress, options: TcpServerOptions) -> Result<Self, ServeError> {
-        let name = address.to_address();
-        let bound = bind(&name).await;
-        TcpServer::of(bound.map_err(|source| ServeError::Bind { address: name, source })?, options)
+        TcpServer::of(bind(address.to_address()).await?, options)
     }
 
     /// Creates a server on a socket that is already bound, for example by systemd.
