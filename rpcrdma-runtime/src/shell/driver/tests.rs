@@ -134,11 +134,7 @@ fn answer(wire: &SharedWire) {
 }
 
 fn submit(shared: &Shared<Wired>) -> CallId {
-    try_submit(shared).unwrap()
-}
-
-fn try_submit(shared: &Shared<Wired>) -> Result<CallId, CallError> {
-    submit_with(shared, Waker::noop())
+    submit_with(shared, Waker::noop()).unwrap()
 }
 
 fn submit_with(shared: &Shared<Wired>, waker: &Waker) -> Result<CallId, CallError> {
@@ -265,7 +261,7 @@ fn dropping_the_driver_fails_a_waiting_call() {
                 assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());
                 drop(driver);
             });
-            match try_submit(&shared) {
+            match submit_with(&shared, Waker::noop()) {
                 Ok(call) => assert!(block_on(poll_fn(|cx| shared.poll_outcome(call, cx))).is_none()),
                 Err(error) => assert!(matches!(error, CallError::Disconnected)),
             }
