@@ -117,8 +117,7 @@ impl Buffer {
 /// Fills `room` with `data` and its padding. `room` has the padded length of `data`.
 #[inline(always)]
 pub(super) fn fill_padded(room: &mut [u8], data: &[u8]) {
-    // First clears the last word, which contains all padding. The data then overwrites the other bytes of this
-    // word.
+    // First clears the last word, which contains all padding. The data overwrites its other bytes.
     if let Some(word) = room.last_chunk_mut::<4>() {
         *word = [0; 4];
     }
@@ -127,8 +126,8 @@ pub(super) fn fill_padded(room: &mut [u8], data: &[u8]) {
     }
 }
 
-/// Copies all of `data`, because a copy of constant length is faster. Then zeroes the word after the first `len`
-/// bytes, which contains the padding. `room` is four bytes longer than `data`.
+/// Copies all of `data`, because a copy of constant length is faster. Then zeroes the word after the first
+/// `len` bytes, which contains the padding. `room` is four bytes longer than `data`.
 #[inline(always)]
 pub(super) fn fill_first(room: &mut [u8], data: &[u8], len: usize) {
     if let Some((all, _)) = room.split_at_mut_checked(data.len()) {

@@ -227,8 +227,7 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
     }
 }
 
-/// The maximum number of elements for which memory is reserved, so that claimed elements that never arrive cost
-/// little memory.
+/// The maximum number of elements for which memory is reserved: claimed elements may never arrive.
 const MAX_RESERVED: usize = 1024;
 
 struct Elements<T, A> {

@@ -204,9 +204,9 @@ impl BackwardRequester {
     }
 }
 
-/// Passes the completion of a backward engine's Send to `handle`. Except for Sends and Receives, backward engines
-/// submit no work that completes. Also passes [`Completion::Closed`], but without memory, since backward calls
-/// advertise none. Returns the completions that the forward engine must handle.
+/// Passes the completion of a backward engine's Send to `handle`. Except for Sends and Receives, backward
+/// engines submit no work that completes. Also passes [`Completion::Closed`], but without memory, since
+/// backward calls advertise none. Returns the completions that the forward engine must handle.
 fn take_sent_or_closed(completion: Completion, handle: impl FnOnce(Completion)) -> Option<Completion> {
     match &completion {
         Completion::Sent { token: Token(FIRST_BACKWARD..) } => {

@@ -177,17 +177,17 @@ mod tests {
 
     use super::*;
 
-    async fn connected() -> [TcpStream; 2] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    async fn connected() -> io::Result<[TcpStream; 2]> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
         let (local, peer) = tokio::join!(TcpStream::connect(address), listener.accept());
-        [local.unwrap(), peer.unwrap().0]
+        Ok([local?, peer?.0])
     }
 
     /// Requirement: R428, R432, R434
     #[tokio::test]
     async fn an_fpdu_fills_a_tcp_segment() {
-        let [local, _peer] = connected().await;
+        let [local, _peer] = connected().await.unwrap();
         let options = IwarpOptions::default();
         options.prepare(&local).unwrap();
         assert!(local.nodelay().unwrap());
@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_peer_is_probed() {
-        let [local, peer] = connected().await;
+        let [local, peer] = connected().await.unwrap();
         IwarpOptions::default().prepare(&local).unwrap();
         let socket = SockRef::from(&local);
         assert!(socket.keepalive().unwrap());

@@ -171,8 +171,7 @@ pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
     Header { xid, credits, body }.write(version, &[])
 }
 
-/// Returns the XID, the version and the type, which have the same positions in every version (RFC 8166 section
-/// 4.2).
+/// Returns the XID, the version and the type. All versions agree on their positions (RFC 8166 section 4.2).
 fn fixed(message: &[u8]) -> Option<(u32, u32, u32)> {
     let mut reader = Reader::from_slice(message);
     let mut word = || reader.u32().ok();

@@ -119,8 +119,8 @@ impl Records {
         if self.before.is_empty() { input.get(MARK..) } else { Some(&self.before) }
     }
 
-    /// Returns the current fragment. Between fragments, first reads the next mark from `input`, and returns `None`
-    /// if the mark is incomplete.
+    /// Returns the current fragment. Between fragments, first reads the next mark from `input`, and returns
+    /// `None` if the mark is incomplete.
     fn fragment(&mut self, input: &mut BytesMut) -> Result<Option<Fragment>, RecordError> {
         if self.fragment.is_none() {
             let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };
