@@ -485,6 +485,9 @@ fn a_good_binding_has_no_findings() {
         &[],
         &[],
     );
+    let optional = XDR.replace("res P_GET", "res *P_GET");
+    let text = format!("{}[binding.reply.\"P_GET\"]\nitem = 65536\n", eligible("res.bytes"));
+    found_in(&[("a.x", &optional), ("a.ddp.toml", &text)], &[], &[]);
 }
 
 #[test]

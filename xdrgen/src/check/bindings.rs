@@ -360,8 +360,7 @@ pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
 }
 
 fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
-    let Type::Named(result) = procedure.result else { return false };
-    let reached = graph.reached_from([result]);
+    let reached = graph.reached_from(procedure.result.named());
     let mut types = reached.iter().filter_map(|id| hir.get(*id));
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
 }
