@@ -12,7 +12,7 @@ mod connector;
 mod deadlines;
 mod error;
 mod handshake;
-mod options;
+pub(crate) mod options;
 
 #[cfg(feature = "capture")]
 pub use capture::{CAPTURE_VARIABLE, CaptureFile};
@@ -21,6 +21,4 @@ pub use connection::IwarpConnection;
 pub use connector::IwarpConnector;
 pub use error::IwarpError;
 pub use handshake::{Incoming, IwarpListener, IwarpRequest, connect};
-#[cfg(feature = "shell")]
-pub(crate) use options::prepare_socket;
 pub use options::{IwarpOptions, Keepalive};

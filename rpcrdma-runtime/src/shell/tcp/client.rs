@@ -21,7 +21,7 @@ use crate::proto::call::Traffic;
 use crate::proto::program::{CallFuture, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::session::Policy;
 use crate::provider::addresses;
-use crate::provider::iwarp::prepare_socket;
+use crate::provider::iwarp::options::prepare_socket;
 use crate::xdr::{BytesMut, Message, Received};
 
 /// The minimum size, in octets, of an item that is sent from its own buffer. Smaller items are copied.

@@ -26,7 +26,7 @@ use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::rdma::TrafficCounts;
 use crate::proto::work::CloseReason;
-use crate::provider::iwarp::prepare_socket;
+use crate::provider::iwarp::options::prepare_socket;
 use crate::wire::rpc::{CallNumbers, MessageKind};
 
 /// The slot and the memory of a call, and its length in octets.
