@@ -1,4 +1,4 @@
-//! Shared parts of the tests of calls and of the models.
+//! Calls, replies, a waker and a loom configuration for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

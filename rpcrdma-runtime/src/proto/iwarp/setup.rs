@@ -167,9 +167,10 @@ impl Offer {
             Some(ReadDepths { ord, .. }) if ord != NOT_NEGOTIATED && ord > own.ird => {
                 return Err(SetupError::Depth { ord, ird: own.ird });
             }
-            // An IRD that is not negotiated exceeds every local ORD. An IRD of 0 is accepted: a client of
-            // RPC-over-RDMA sends no RDMA Reads. Linux's NFS server announces this IRD to a client with an
-            // ORD of 0.
+            // `NOT_NEGOTIATED` exceeds every local ORD, so the local ORD then applies.
+            //
+            // An IRD of 0 is accepted: a client of RPC-over-RDMA sends no RDMA Reads. Linux's NFS server
+            // announces this IRD to a client with an ORD of 0.
             Some(depths) => own.ord.min(depths.ird),
         };
         Ok(self.agreed(reply, own.ird, kept_ord))

@@ -127,8 +127,10 @@ impl Deadlines {
 
     fn next(&mut self, progress: Progress) -> Option<(Instant, Expired)> {
         let sending = expiry(self.sending.update(progress.sending), self.stall, Expired::Sending);
-        let input = self.input.iter_mut().zip(progress.input);
-        let input = input.map(|(since, input)| expiry(since.update(input), self.stall, Expired::Receiving));
+        let counters = self.input.iter_mut().zip(progress.input);
+        // Lazy: `min_by_key` below consumes each element, and so updates each counter.
+        let receiving =
+            counters.map(|(since, counter)| expiry(since.update(counter), self.stall, Expired::Receiving));
         // These two deadlines ignore the counters, so they expire even if the peer makes progress.
         let flushing = self.flushing.update(progress.flushing.then_some(0));
         let closing = self.closing.update(progress.closing.then_some(0));
@@ -138,7 +140,8 @@ impl Deadlines {
             let counter = (progress.silent && probe.remaining > 0).then_some(u64::from(probe.remaining));
             expiry(probe.since.update(counter), probe.delay, Expired::Silent)
         });
-        let all = [sending].into_iter().chain(input).chain(ending).chain([silent]);
+        let all = [sending].into_iter().chain(receiving).chain(ending).chain([silent]);
+        // Of equal deadlines, the first one wins.
         all.flatten().min_by_key(|(deadline, _)| *deadline)
     }
 

@@ -123,8 +123,9 @@ impl Default for TcpClientOptions {
 /// The options of a server over TCP.
 #[derive(Clone, Debug)]
 pub struct TcpServerOptions {
-    /// The maximum number of connections (default 1,024). [`idle`](Self::idle) describes how the server
-    /// handles further connections. With a limit of 0, the server fails to bind.
+    /// The maximum number of connections (default 1,024).
+    /// [`ServerOptions::idle`](super::super::ServerOptions::idle) describes how the server handles further
+    /// connections. With a limit of 0, the server fails to bind.
     pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.

@@ -171,12 +171,18 @@ pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
     Header { xid, credits, body }.write(version, &[])
 }
 
-/// Returns the XID, the version and the type. All versions agree on their positions (RFC 8166 section 4.2).
-fn fixed(message: &[u8]) -> Option<(u32, u32, u32)> {
+/// Fields at the same position in every version (RFC 8166 section 4.2), without the credits.
+struct Fixed {
+    xid: u32,
+    version: u32,
+    kind: u32,
+}
+
+fn fixed(message: &[u8]) -> Option<Fixed> {
     let mut reader = Reader::from_slice(message);
     let mut word = || reader.u32().ok();
     let (xid, version, _credits, kind) = (word()?, word()?, word()?, word()?);
-    Some((xid, version, kind))
+    Some(Fixed { xid, version, kind })
 }
 
 const MSGP: u32 = xdr::RdmaProc::Msgp as u32;
@@ -188,7 +194,7 @@ const ERROR: u32 = xdr::RdmaProc::Error as u32;
 /// # Errors
 /// Returns the [`Refusal`] that RFC 8166 section 4.5 or a limit requires.
 pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), Refusal> {
-    let (xid, version, kind) = match fixed(message) {
+    let Fixed { xid, version, kind } = match fixed(message) {
         Some(fixed) if message.len() >= SHORTEST => fixed,
         _ => return Err(Refusal::Discard("shorter than any call header")),
     };
@@ -221,7 +227,7 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
 /// # Errors
 /// Returns [`ReplyRefusal`] if the message is not a valid reply.
 pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), ReplyRefusal> {
-    let Some((xid, version, kind)) = fixed(message) else {
+    let Some(Fixed { xid, version, kind }) = fixed(message) else {
         return Err(ReplyRefusal::Discard("shorter than the fixed header fields"));
     };
     let fail = |why: String| ReplyRefusal::Fail { xid, why };
