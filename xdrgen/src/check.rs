@@ -1,6 +1,6 @@
 //! Rules that need all definitions of a protocol, and rules for bindings.
 //!
-//! To add a rule, write its function in a submodule, add the function to a table, and add the kind of the
+//! To add a rule, write its function in a submodule, add the function to [`RULES`], and add the kind of the
 //! finding to `diag`. The names of fixtures in `tests/diagnostics/` begin with the finding's code.
 
 mod bindings;
@@ -25,62 +25,70 @@ struct Facts<'h> {
     bound: &'h [Bound<'h>],
 }
 
-/// Functions that check rules, each with the code of its findings.
-type Rules<F> = [(&'static str, F)];
+/// A function that checks a rule. The variant determines when the function runs, and the function's
+/// arguments.
+enum Rule {
+    /// Runs before invalid definitions are omitted.
+    Protocol(fn(&Facts<'_>, &mut Found)),
+    /// Runs after invalid definitions are omitted. Does not run when protocols are compared.
+    Remaining(fn(&Hir, &mut Found)),
+    /// Runs after the names in all bindings are resolved and the listed fields are marked as eligible.
+    Binding(fn(&Facts<'_>, &mut Found)),
+    /// Runs on each version with a forward binding, once the types have their final layout.
+    Messages(fn(&Messages<'_>, &mut Found)),
+}
 
-/// The rules that are checked before invalid definitions are omitted.
-const PROTOCOL: &Rules<fn(&Facts<'_>, &mut Found)> = &[
-    ("X222", cycles::infinite_types),
-    ("X223", cycles::alias_cycles),
-    ("X225", cycles::depth),
-    ("X226", unions::unused_defaults),
-    ("X232", programs::shared_numbers),
+/// Every rule, with the code of its findings.
+const RULES: &[(&str, Rule)] = &[
+    ("X214", Rule::Remaining(unions::uncovered_values)),
+    ("X222", Rule::Protocol(cycles::infinite_types)),
+    ("X223", Rule::Protocol(cycles::alias_cycles)),
+    ("X225", Rule::Protocol(cycles::depth)),
+    ("X226", Rule::Protocol(unions::unused_defaults)),
+    ("X232", Rule::Protocol(programs::shared_numbers)),
+    ("X305", Rule::Binding(bindings::ineligible_items)),
+    ("X306", Rule::Binding(bindings::repeated_items)),
+    ("X311", Rule::Binding(bindings::bounds_without_items)),
+    ("X313", Rule::Binding(bindings::unused_items)),
+    ("X315", Rule::Binding(bindings::small_items)),
+    ("X316", Rule::Binding(bindings::items_called_backward)),
+    ("X317", Rule::Binding(service::inline_thresholds)),
+    ("X318", Rule::Binding(service::netids)),
+    ("X319", Rule::Binding(service::ports)),
+    ("X320", Rule::Binding(bindings::empty_replies)),
+    ("X321", Rule::Messages(messages::impossible_bounds)),
+    ("X322", Rule::Messages(messages::unbounded_replies)),
+    ("X323", Rule::Binding(bindings::items_shared_with_backward)),
+    ("X324", Rule::Binding(service::keys_without_effect)),
+    ("X325", Rule::Messages(messages::long_calls)),
+    ("X326", Rule::Messages(messages::narrow_bounds)),
+    ("X327", Rule::Messages(messages::excess_items)),
 ];
 
-/// The rules that are checked after invalid definitions are omitted, unless protocols are compared.
-const REMAINING: &Rules<fn(&Hir, &mut Found)> = &[("X214", unions::uncovered_values)];
-
-/// The rules that are checked after the names in all bindings are resolved and the listed fields are marked
-/// as eligible.
-const BINDING: &Rules<fn(&Facts<'_>, &mut Found)> = &[
-    ("X305", bindings::ineligible_items),
-    ("X306", bindings::repeated_items),
-    ("X311", bindings::bounds_without_items),
-    ("X313", bindings::unused_items),
-    ("X315", bindings::small_items),
-    ("X316", bindings::items_called_backward),
-    ("X317", service::inline_thresholds),
-    ("X318", service::netids),
-    ("X319", service::ports),
-    ("X320", bindings::empty_replies),
-    ("X323", bindings::items_shared_with_backward),
-    ("X324", service::keys_without_effect),
-];
-
-/// The rules that are checked for each version with a forward binding, once the types have their final
-/// layout.
-const MESSAGES: &Rules<fn(&Messages<'_>, &mut Found)> = &[
-    ("X321", messages::impossible_bounds),
-    ("X322", messages::unbounded_replies),
-    ("X325", messages::long_calls),
-    ("X326", messages::narrow_bounds),
-    ("X327", messages::excess_items),
-];
-
-fn run<F>(rules: &Rules<fn(&F, &mut Found)>, facts: &F, found: &mut Found) {
-    for (code, check) in rules {
+/// Passes every rule to `check`, which runs the rules of one kind and ignores the others.
+fn run(found: &mut Found, check: impl Fn(&Rule, &mut Found)) {
+    for (code, rule) in RULES {
         let before = found.kept.len();
-        check(facts, found);
+        check(rule, found);
         debug_assert!(found.kept.iter().skip(before).all(|one| one.code() == *code), "{code}");
     }
 }
 
 pub(crate) fn protocol(hir: &Hir, found: &mut Found) {
-    run(PROTOCOL, &Facts { hir, graph: &Graph::of_all_uses(hir), bound: &[] }, found);
+    let facts = Facts { hir, graph: &Graph::of_all_uses(hir), bound: &[] };
+    run(found, |rule, found| {
+        if let Rule::Protocol(check) = rule {
+            check(&facts, found)
+        }
+    });
 }
 
 pub(crate) fn remaining(hir: &Hir, found: &mut Found) {
-    run(REMAINING, hir, found);
+    run(found, |rule, found| {
+        if let Rule::Remaining(check) = rule {
+            check(hir, found)
+        }
+    });
 }
 
 pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
@@ -90,7 +98,12 @@ pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     let graph = Graph::of_all_uses(hir);
     let bound = bindings::resolve(hir, &graph, bindings, found);
     bound.iter().for_each(|one| one.mark(hir));
-    run(BINDING, &Facts { hir, graph: &graph, bound: &bound }, found);
+    let facts = Facts { hir, graph: &graph, bound: &bound };
+    run(found, |rule, found| {
+        if let Rule::Binding(check) = rule {
+            check(&facts, found)
+        }
+    });
     bound.iter().for_each(|one| one.write(hir, &graph));
 }
 
@@ -105,6 +118,11 @@ pub(crate) fn messages(module: &Module, bindings: &[Binding], found: &mut Found)
             names == (&binding.program.value, &binding.version.value) && version.binding.is_some()
         });
         let Some((_, version)) = version else { continue };
-        run(MESSAGES, &Messages { version, binding, layouts: &layouts }, found);
+        let messages = Messages { version, binding, layouts: &layouts };
+        run(found, |rule, found| {
+            if let Rule::Messages(check) = rule {
+                check(&messages, found)
+            }
+        });
     }
 }
