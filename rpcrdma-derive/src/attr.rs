@@ -171,7 +171,7 @@ fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
     Error::new_spanned(quote!(#path #rest), message)
 }
 
-/// Parses the argument of `items` or `largest`: a number or `unbounded`.
+/// Parses the argument of `items` or `largest`, a number or `unbounded`, and stores it in `slot`.
 fn size(slot: &mut Option<(Span, Size)>, example: &str, meta: &ParseNestedMeta<'_>) -> Result<()> {
     let expr: Expr = value(meta, example)?;
     let size = match (number(&expr).map(u64::try_from), bare(&expr)) {

@@ -14,7 +14,7 @@ pub(crate) struct Graph {
     /// All types in topological order. The types of a cycle are contiguous.
     order: Vec<TypeId>,
     /// The cycle number of each type: mutually recursive types have the same number.
-    cycles: Vec<usize>,
+    cycle_of: Vec<usize>,
 }
 
 impl Graph {
@@ -24,7 +24,7 @@ impl Graph {
             starts: vec![0],
             uses: Vec::with_capacity(2 * count),
             order: Vec::with_capacity(count),
-            cycles: vec![usize::MAX; count],
+            cycle_of: vec![usize::MAX; count],
         };
         let mut used = Vec::new();
         for (index, ty) in types.iter().enumerate() {
@@ -55,7 +55,7 @@ impl Graph {
     }
 
     fn len(&self) -> usize {
-        self.cycles.len()
+        self.cycle_of.len()
     }
 
     fn users(&self) -> Vec<Vec<TypeId>> {
@@ -82,7 +82,7 @@ impl Graph {
 
     /// Returns the number of a type's cycle. A type outside cycles has a unique number.
     pub(crate) fn cycle(&self, id: TypeId) -> usize {
-        self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
+        self.cycle_of.get(id.0).copied().unwrap_or(usize::MAX)
     }
 
     /// Returns the types of a shortest cycle through `start`, or no types if no cycle contains `start`. Each
@@ -239,7 +239,7 @@ impl Walk {
             return;
         }
         while let Some(member) = self.open.pop() {
-            if let Some(cycle) = graph.cycles.get_mut(member.0) {
+            if let Some(cycle) = graph.cycle_of.get_mut(member.0) {
                 *cycle = self.number(id);
             }
             graph.order.push(member);

@@ -313,7 +313,7 @@ impl Hir {
     }
 }
 
-/// Returns the index of each element after the removal of the elements that do not stay.
+/// Returns the new index of each element after a removal; `None` for a removed element.
 fn places(stays: impl Iterator<Item = bool>) -> Vec<Option<usize>> {
     let mut next = 0..;
     stays.map(|stays| if stays { next.next() } else { None }).collect()

@@ -39,7 +39,7 @@ impl Module {
             .flat_map(|program| program.versions.iter().map(move |version| (program, version)))
     }
 
-    /// Returns a type with aliases resolved.
+    /// Returns a type with aliases resolved. A chain longer than [`MAX_DEPTH`] is reported before lowering.
     pub(crate) fn resolve_alias<'t>(&'t self, ty: &'t Type) -> &'t Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! The keywords of XDR, lines that begin definitions, and the comments of preprocessor lines.
+//! The words and keywords of XDR, lines that begin definitions, and the comments of preprocessor lines.
 
 /// The keywords that begin a definition.
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];

@@ -11,8 +11,8 @@ const NAMED: usize = 8;
 
 /// X222: a type without finite values.
 pub(super) fn infinite_types(facts: &Facts<'_>, found: &mut Found) {
-    let is_finite = |id, finite: &[bool]| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, finite));
-    let finite = facts.graph.solve(false, is_finite);
+    let of = |id, known: &[bool]| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, known));
+    let finite = facts.graph.solve(false, of);
     let is_infinite = |id: TypeId| finite.get(id.0) == Some(&false);
     // A cycle of infinite types is also a cycle in the graph of all uses. Most documents have no such cycle,
     // so a cheap search of this graph usually suffices.

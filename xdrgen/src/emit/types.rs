@@ -239,7 +239,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Returns the first of four types that can represent a value.
+/// Returns the first of `u32`, `i32`, `u64` and `i64` that can represent a value.
 fn const_type(value: i128) -> &'static str {
     if u32::try_from(value).is_ok() {
         "u32"

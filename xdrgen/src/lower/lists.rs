@@ -67,7 +67,7 @@ fn list_field(id: TypeId, declaration: &str) -> Field {
 /// If an argument or a result is a list, wraps the list in a struct, since the attribute `#[xdr(list)]` needs
 /// a field.
 fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn Fn(&Type) -> Option<TypeId>) {
-    // Each wrapper precedes its program.
+    // The wrappers, by the index of their program. In the order, each wrapper precedes its program.
     let mut before: HashMap<usize, Vec<Item>> = HashMap::default();
     for (index, program) in module.programs.iter_mut().enumerate() {
         let source = program.source;

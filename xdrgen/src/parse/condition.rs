@@ -121,7 +121,7 @@ impl Conditions {
         expression::evaluate(text, &value, Some(&is_defined)).map(|value| value != 0)
     }
 
-    /// Returns the value of an expression in which all names have numbers.
+    /// Returns the value of an expression; `None` if it cannot be evaluated or a name in it has no number.
     pub(crate) fn number(&self, text: &str) -> Option<i128> {
         let value = |name: &str| self.defined.get(name).copied().flatten();
         let is_defined = |name: &str| self.defined.contains_key(name);

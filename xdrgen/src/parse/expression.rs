@@ -22,7 +22,8 @@ pub(crate) fn evaluate(
     if reader.next().is_none() { value } else { None }
 }
 
-/// The value of a name or of a well-formed expression; `None` if it has no value or cannot be computed.
+/// The value of a name or of a well-formed expression; `None` if the name has no value, or the expression's
+/// value cannot be computed.
 type Value = Option<i128>;
 
 struct Reader<'a> {
