@@ -140,7 +140,10 @@ impl<T: Encode + for<'de> Decode<'de>> Xdr for T {}
 /// Returns the error of [`Decode::decode`], or [`ErrorKind::Trailing`] if bytes are left over.
 #[inline(always)]
 pub fn from_bytes<T: Xdr>(bytes: &Bytes) -> Result<T, Error> {
-    Reader::from_bytes(bytes).decode_all()
+    let mut reader = Reader::from_bytes(bytes);
+    let value = T::decode(&mut reader)?;
+    reader.finish()?;
+    Ok(value)
 }
 
 /// Decodes one value from all of `bytes`.
@@ -149,7 +152,10 @@ pub fn from_bytes<T: Xdr>(bytes: &Bytes) -> Result<T, Error> {
 /// Returns the error of [`Decode::decode`], or [`ErrorKind::Trailing`] if bytes are left over.
 #[inline(always)]
 pub fn from_slice<'de, T: Decode<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
-    Reader::from_slice(bytes).decode_all()
+    let mut reader = Reader::from_slice(bytes);
+    let value = T::decode(&mut reader)?;
+    reader.finish()?;
+    Ok(value)
 }
 
 /// Returns the number of padding bytes after `len` bytes of opaque data, up to the next multiple of four.
