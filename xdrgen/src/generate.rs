@@ -316,7 +316,7 @@ fn modules(
     let mut items = emit::items_by_source(module);
     let mut taken = Taken::with(NO_MODULES);
     let documents = all.into_iter().map(|(id, source)| {
-        let span = Span { source: id, start: 0, end: 0 };
+        let span = Span::of(id, 0..0);
         (id, names::module(source.name()), shown(source, options), span, true)
     });
     let namespaces = namespaces.iter().map(|(id, space)| {

@@ -64,7 +64,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| !is_word_part(c)).filter(|word| !word.is_empty())
 }
 
-/// Returns the word or number at the start of a text, after white space; empty if there is none.
+/// Skips leading white space, and returns the word or number that follows, or an empty string.
 pub(crate) fn first_word(text: &str) -> &str {
     text.trim_start().split(|c| !is_word_part(c)).next().unwrap_or("")
 }

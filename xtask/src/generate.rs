@@ -144,8 +144,8 @@ fn main() {
 /// Writes the generated files of the workspace at `root`, or compares them with the existing files.
 ///
 /// # Errors
-/// Returns an I/O error with the file's name, the compiler's findings about `specs/`, or the outdated files
-/// and the command that updates them.
+/// Returns the compiler's findings about `specs/`, the outdated files and the command that updates them, or
+/// an I/O error that names the file.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.check { check(root) } else { write(root) }
 }

@@ -111,30 +111,43 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
     added
 }
 
+/// A label of the extended union.
+struct KnownLabel {
+    span: Span,
+    /// The text of the declaration of the label's arm.
+    declared: String,
+    /// The index of the label's arm.
+    arm: usize,
+}
+
 fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnostic>) -> Vec<String> {
-    // For each label, its position, the text of its arm's declaration, and the index of the arm.
-    let mut known: HashMap<String, (Span, String, usize)> = HashMap::default();
+    let mut known: HashMap<String, KnownLabel> = HashMap::default();
     for (at, arm) in base.arms.iter().enumerate() {
         let declared = text::declaration(&arm.declaration);
-        let entry = |label: &Value| (text::value(label).into_owned(), (label.span(), declared.clone(), at));
+        let entry = |label: &Value| {
+            let known = KnownLabel { span: label.span(), declared: declared.clone(), arm: at };
+            (text::value(label).into_owned(), known)
+        };
         known.extend(arm.labels.iter().map(entry));
     }
     let mut added = Vec::new();
     for mut arm in more.arms {
         let declared = text::declaration(&arm.declaration);
         let mut again = arm.labels.iter().filter_map(|label| Some((label, known.get(&*text::value(label))?)));
-        if let Some((label, (first, ..))) = again.clone().find(|(_, (_, other, _))| *other != declared) {
-            let conflict = MeaningKind::AddedArm { label: text::value(label).into_owned(), first: *first };
+        if let Some((label, first)) = again.clone().find(|(_, known)| known.declared != declared) {
+            let conflict =
+                MeaningKind::AddedArm { label: text::value(label).into_owned(), first: first.span };
             found.push(conflict.at(label.span()));
             continue;
         }
         // An arm that repeats a label of an existing arm adds its other labels to that arm.
-        let repeated = again.next().map(|(_, (.., at))| *at);
+        let repeated = again.next().map(|(_, known)| known.arm);
         arm.labels.retain(|label| !known.contains_key(&*text::value(label)));
         for label in &arm.labels {
             let name = text::value(label).into_owned();
             added.push(name.clone());
-            known.insert(name, (label.span(), declared.clone(), repeated.unwrap_or(base.arms.len())));
+            let arm = repeated.unwrap_or(base.arms.len());
+            known.insert(name, KnownLabel { span: label.span(), declared: declared.clone(), arm });
         }
         match repeated.and_then(|at| base.arms.get_mut(at)) {
             Some(extended) => extended.labels.append(&mut arm.labels),
