@@ -378,7 +378,7 @@ impl Hostile {
             Action::Register { token, mut memory } => {
                 memory.initialize();
                 let handle = self.exposed.last_key_value().map_or(1, |(last, _)| last + 1);
-                let length = u32::try_from(memory.len()).expect("within the largest region");
+                let length = u32::try_from(memory.len()).expect("a region of less than 4 GiB");
                 self.exposed.insert(handle, memory);
                 Completion::Registered { token, segment: Segment { handle, length, offset: 0 } }
             }

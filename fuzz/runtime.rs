@@ -196,7 +196,7 @@ impl Peer {
         match action {
             Action::Read { token, source, part } => {
                 let filled = part.is_last(source.length).then_some(part.total);
-                let len = filled.map_or(0, |len| usize::try_from(len).expect("a region of this process"));
+                let len = filled.map_or(0, |len| usize::try_from(len).expect("a local region's length"));
                 self.reads.push_back((token, len));
                 assert!(self.reads.len() <= ORD as usize, "{} outstanding RDMA Reads", self.reads.len());
             }
@@ -316,7 +316,7 @@ impl FakeProvider {
             Action::Read { .. } | Action::Write { .. } => {
                 panic!("a requester must not submit RDMA Reads or Writes")
             }
-            Action::Abandon { .. } => panic!("the provider has no local fence"),
+            Action::Abandon { .. } => panic!("without a local fence, a requester must not abandon regions"),
             Action::PostReceives { .. } | Action::Close { .. } => {}
         }
     }

@@ -38,7 +38,7 @@ const GOALS: [(&str, Option<Goal>); 14] = [
 
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
-    println!("\nMedians in nanoseconds; `x` is the best of the other implementations divided by ours");
+    println!("\nMedians in nanoseconds; `x` is the best median of the other implementations divided by ours");
     println!(
         "{:<34}{:>10}{:>12}{:>12}{:>12}{:>12}{:>12}{:>11}{:>12}{:>12}",
         "",

@@ -66,7 +66,7 @@ pub(crate) fn measure() {
     std::thread::sleep(Duration::from_millis(500));
     let each = (resident_kib(&child) - before) / MEASURED as f64;
     println!(
-        "  the server's resident memory: {each:.1} KiB per connection of {MEASURED} (goal: below {GOAL_KIB})"
+        "  the server's resident memory: {each:.1} KiB for each of {MEASURED} connections (goal: {GOAL_KIB})"
     );
     // Reserve descriptors for everything except the clients.
     let crowd = CROWD.min(descriptors.saturating_sub(100)).max(clients.len());
@@ -76,7 +76,7 @@ pub(crate) fn measure() {
     runtime.block_on(connect(address, 1));
     println!("  a new client's first reply with {crowd} idle connections takes {:.0?}", start.elapsed());
     if crowd < CROWD {
-        println!("  fewer than {CROWD} connections: the limit is {descriptors} descriptors");
+        println!("  fewer than {CROWD} connections: the limit on open files is {descriptors}");
     }
     drop(child.stdin.take().map(|mut stdin| stdin.write_all(b"\n")));
     drop(child.wait());

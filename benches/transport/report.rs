@@ -57,8 +57,8 @@ impl Report {
     #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
     fn print_ratios(&self) {
         println!(
-            "\nRatios of the medians: over raw TCP (goal); READ 1 MiB, 16 in flight: over one at a time; \
-             NULL with a log: over NULL without"
+            "\nRatios of the medians to those of raw TCP (goal); for READ 1 MiB, 16 in flight: \
+             to those of READ 1 MiB; for NULL with a log: to those of NULL"
         );
         let columns = ["nfs3", "tcp", "iwarp", "nocrc", "iwarp/nfs3", "tcp/nocrc"];
         table(&columns, 14, |row, column| {

@@ -329,7 +329,7 @@ fn check_try_operations(
 #[test]
 fn races_stay_within_the_export() {
     let (known, written) = races_in(&std::env::temp_dir());
-    eprintln!("{known} non-blocking reads of attributes, {written} non-blocking writes");
+    eprintln!("non-blocking calls that succeeded: {known} reads of attributes, {written} writes");
 }
 
 /// On a file system in memory, some non-blocking writes succeed.

@@ -548,7 +548,7 @@ async fn one_address_leaves_connections_to_others() {
             let mut octet = [0];
             let closed = tokio::io::AsyncReadExt::read(&mut socket, &mut octet);
             let closed = tokio::time::timeout(Duration::from_secs(20), closed).await;
-            assert!(matches!(closed, Ok(Ok(0) | Err(_))), "connection {number} is served");
+            assert!(matches!(closed, Ok(Ok(0) | Err(_))), "the server closes connection {number}");
         }
     }
     let client = TcpClient::connect(address.as_str()).await.unwrap();

@@ -154,7 +154,7 @@ fn files_move_with_each_service_over_both_transports() {
                 let stored = served().join(name);
                 assert_eq!(fs::read(&stored).unwrap(), content, "{url}");
                 if geteuid().is_root() {
-                    assert_eq!(owner(&stored), 1, "{url}: the user of the principal");
+                    assert_eq!(owner(&stored), 1, "{url}: the principal's user owns the file");
                 }
                 let _ = fs::remove_file(copy);
                 succeeds(&["get", &url, copy]);

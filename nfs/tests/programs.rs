@@ -281,7 +281,7 @@ fn info_describes_the_server() {
     for info in [rdma, tcp] {
         assert_eq!(info["export"], "/");
         assert_eq!(info["READ"], "up to 4.00 MiB, preferred 4.00 MiB");
-        assert!(info["names"].starts_with("up to 255 bytes, longer names are rejected"), "{info:?}");
+        assert!(info["names"].starts_with("up to 255 bytes (longer names are rejected)"), "{info:?}");
     }
     daemon.stop(Signal::TERM);
 }

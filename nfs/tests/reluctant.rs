@@ -411,7 +411,7 @@ async fn a_file_that_changes_during_a_download_is_rejected() {
     let got = nfs3(here.path(), &["get", &format!("{url}file")]).await;
     assert_eq!(got.status.code(), Some(4), "{got:?}");
     let message = String::from_utf8(got.stderr).unwrap();
-    assert_eq!(message, "nfs3: /file: changed during the copy; copy discarded, retry\n");
+    assert_eq!(message, "nfs3: /file: changed during the copy, which was discarded; retry\n");
     assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
 }
 

@@ -112,7 +112,7 @@ impl<'a> Container<'a> {
         let body = match &input.data {
             Data::Struct(data) => {
                 if let Some(union) = &attrs.union {
-                    errors.at(union, "a union is a Rust enum: write one variant for each arm");
+                    errors.at(union, "an XDR union is a Rust enum: write one variant for each arm");
                 }
                 Body::Struct(fields(owner, &data.fields, &mut errors))
             }
@@ -170,10 +170,10 @@ fn declared(
         (Some((span, Size::ZERO)), None) => return Some((span, Items::NONE)),
         (Some((span, count)), Some((_, largest))) => return Some((span, Items { count, largest })),
         (Some((span, _)), None) => {
-            errors.at_span(span, "`items` needs the size of the largest item: add `largest = 4096`")
+            errors.at_span(span, "`items` needs the size of the largest item: add `largest = SIZE`")
         }
         (None, Some((span, _))) => {
-            errors.at_span(span, "`largest` needs the number of items: add `items = 2`")
+            errors.at_span(span, "`largest` needs the number of items: add `items = N`")
         }
         (None, None) => {}
     }
@@ -253,7 +253,7 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
     let leading = usize::from(keeps_discriminant);
     if fields.len() < leading || fields.len() > leading + 1 {
         errors.at(&variant.ident, if keeps_discriminant {
-            "an arm with several discriminants stores the discriminant: write `Name(Discriminant)` or `Name(Discriminant, Payload)`"
+            "a default arm, or an arm with several labels, stores the discriminant: write `Name(Discriminant)` or `Name(Discriminant, Payload)`"
         } else {
             "a union's arm is one declaration: write one payload, or none for `void`"
         });

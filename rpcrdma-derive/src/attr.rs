@@ -117,7 +117,7 @@ impl Attrs {
                 set(&mut self.name, value::<LitStr>(meta, "name = \"file-handle\"")?.value(), meta)
             }
             (Place::Value, _) => Err(meta.error(format!(
-                "`{key}` does not belong to an enum's value: write `Name = 3`, or `#[xdr(union = \"Type\")]` on the enum"
+                "`{key}` does not apply to an enum's value: write `Name = 3`, or `#[xdr(union = \"Type\")]` on the enum"
             ))),
             (Place::Type, _) => Err(meta.error(
                 "unknown attribute: a type accepts `union = \"Type\"`, `backward`, `items = N`, `largest = SIZE` and `crate = \"path\"`",
@@ -210,7 +210,7 @@ fn bound(expr: &Expr) -> Result<Expr> {
         }
     };
     let message = match number(&bound) {
-        _ if is_negated(&bound) => "a bound cannot be negative: write the maximum number",
+        _ if is_negated(&bound) => "a bound cannot be negative: write a number from 0 to 4294967295",
         Some(value) if u32::try_from(value).is_err() => {
             "a bound is at most 4294967295, since XDR counts have 32 bits: write a smaller bound"
         }

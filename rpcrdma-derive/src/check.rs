@@ -29,7 +29,7 @@ const UNSUPPORTED: [(&str, &str); 11] = [
     ("Option<()>", "optional `void` has no data: write a `bool`"),
 ];
 
-pub(crate) const BACKWARD: &str = "a program that is called only in the backward direction has no DDP-eligible data, since this implementation sends no chunks in that direction (RFC 8167 section 5.3 makes them optional): remove `#[ddp_eligible]`";
+pub(crate) const BACKWARD: &str = "a program that is called only in the backward direction cannot have DDP-eligible data, because this implementation sends no chunks in that direction (RFC 8167 section 5.3 makes them optional): remove `#[ddp_eligible]`";
 
 pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     let mut errors = Errors::default();
@@ -103,7 +103,7 @@ fn unsupported(ty: &Type) -> Option<Error> {
 fn borrowed(field: &Field<'_>) -> Option<Error> {
     let message = match borrow(field.ty)? {
         Borrow::Other => {
-            "only `&'a [u8]` (opaque data) and `&'a str` (text) can be borrowed as references: an array is `ArrayRef<'a, T>`, a chain of optional data `ListRef<'a, T>`, a value of the type itself `BoxRef<'a, T>`"
+            "only `&'a [u8]` (opaque data) and `&'a str` (text) can be borrowed as references: write `ArrayRef<'a, T>` for an array, `ListRef<'a, T>` for a chain of optional data, or `BoxRef<'a, T>` for a value of a recursive type"
         }
         _ if is_static(field.ty) => {
             "decoded data lives no longer than its message: give the type a lifetime, as in `struct Name<'a>`"
@@ -135,7 +135,7 @@ fn unnamed(ty: &Type) -> Option<Error> {
             "a slice has no encoding: write a `Vec`, or an `ArrayRef<'a, T>` to borrow the elements"
         }
         Type::TraitObject(_) | Type::ImplTrait(_) | Type::Infer(_) => {
-            "this type cannot be decoded: name one type, or write a union of several"
+            "this type cannot be decoded: name a concrete type, or write a union of several types"
         }
         Type::FnPtr(_) | Type::Ptr(_) | Type::Never(_) => {
             "this type has no encoding: send a value such as a number"

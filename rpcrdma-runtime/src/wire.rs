@@ -5,7 +5,7 @@
 // Lengths come from untrusted peers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-#[expect(dead_code, unreachable_pub, reason = "the compiler emits complete, public modules")]
+#[expect(dead_code, unreachable_pub, reason = "xdrgen emits complete, public modules")]
 pub(crate) mod generated;
 pub mod iwarp;
 pub mod private_data;

@@ -80,7 +80,7 @@ pub trait Discriminant {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no XDR encoding, so its size is unknown",
     label = "no encoding",
-    note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
+    note = "add `#[derive(Xdr)]` to the type; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
 )]
 pub trait Layout {
     /// The minimum and maximum sizes of an encoding.
@@ -93,7 +93,7 @@ pub trait Layout {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no XDR encoding, so it cannot be encoded",
     label = "no encoding",
-    note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
+    note = "add `#[derive(Xdr)]` to the type; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
 )]
 pub trait Encode: Layout {
     /// Writes the value.
@@ -118,7 +118,7 @@ pub trait Encode: Layout {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no XDR encoding, so it cannot be decoded",
     label = "no encoding",
-    note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
+    note = "add `#[derive(Xdr)]` to the type; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
 )]
 pub trait Decode<'de>: Layout + Sized {
     /// Reads one value.

@@ -178,7 +178,7 @@ fn a_capture_is_private_and_has_one_writer() {
     drop(first);
     fs::write(&path, vec![7; 4096]).unwrap();
     drop(CaptureFile::create(&path).unwrap());
-    assert_eq!(fs::read(&path).unwrap().len(), 24, "the previous content remains");
+    assert_eq!(fs::read(&path).unwrap().len(), 24, "the file contains only its header");
 }
 
 /// A test cannot safely change its own environment, so this test runs itself as the server in another

@@ -419,8 +419,8 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     next.submit(1, COUNT, &long, 1024);
     let event = tokio::time::timeout(WAIT, next.event()).await.unwrap();
     assert!(matches!(event, RequesterEvent::Done { outcome: Err(TransportError::Chunk), .. }), "{event:?}");
-    assert_eq!(next.call(2, COUNT, &long).await.result.unwrap().count, 2, "the connection is closed");
-    assert_eq!(next.call(1, COUNT, &long).await.result.unwrap().count, 1, "the call is refused twice");
+    assert_eq!(next.call(2, COUNT, &long).await.result.unwrap().count, 2, "the connection was closed");
+    assert_eq!(next.call(1, COUNT, &long).await.result.unwrap().count, 1, "the call was rejected twice");
     assert_eq!(fixture.stats.snapshot().refusals.fatal, 1);
     fixture.end().await;
 }

@@ -219,7 +219,7 @@ async fn a_configured_limit_is_not_raised() {
             matches!(error, CallError::TooLong { target, bytes: 2_097_152.., .. } if is_turn(target));
         assert!(is_expected, "{error}");
         let text = error.to_string();
-        assert!(text.contains("MessageLimits::max_transfer, over TCP TcpOptions::max_record"), "{text}");
+        assert!(text.contains("MessageLimits::max_transfer, or TcpOptions::max_record over TCP"), "{text}");
     }
     let [over_rdma, over_tcp] = [over_rdma, over_tcp].map(|error| error.to_string());
     assert!(over_rdma.contains("reply of at most 16777220 bytes"), "{over_rdma}");

@@ -272,7 +272,7 @@ async fn long_calls_before_backward_replies_count_and_are_limited() {
     let before = wait_until_stable(&memory).await;
     socket.write_all(&[long_call(2), reply_to(&first)].concat()).await.unwrap();
     let (xid, second) = reply_and_backward_call(&mut socket).await;
-    assert_eq!(xid, 1, "a long call blocks the reply to an outstanding call");
+    assert_eq!(xid, 1, "a long call must not block the reply to an outstanding call");
     let used = wait_until_stable(&memory).await;
     assert_eq!(used, before + u64::from(LONG), "the long call counts toward the budget");
     // Until the last fragment of a long call has arrived, the call counts as `max_record` bytes, so it waits.

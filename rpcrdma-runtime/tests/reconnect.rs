@@ -63,7 +63,7 @@ async fn a_call_dropped_without_a_connection_is_never_sent() {
     assert!(dropped.await.unwrap_err().is_cancelled());
     let server = serve(address, true).await;
     assert_eq!(timeout(WAIT, kept).await.unwrap().unwrap().unwrap(), 0);
-    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "another call has arrived");
+    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "a dropped call reached the new server");
     drop(server);
 }
 

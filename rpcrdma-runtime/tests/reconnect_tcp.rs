@@ -65,7 +65,7 @@ async fn outstanding_calls_are_limited() {
     timeout(WAIT, abandoned).await.unwrap();
     let again = pass(&client);
     server.wait_for_calls(3).await;
-    assert!(!again.is_finished(), "the slot of an abandoned call is not free");
+    assert!(!again.is_finished(), "an abandoned call frees its slot");
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn dropped_and_unrepeatable_calls_are_not_retransmitted() {
     );
     let server = serve(address, true).await;
     assert_eq!(timeout(WAIT, kept).await.unwrap().unwrap().unwrap(), 0);
-    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "another call has arrived");
+    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "a dropped or failed call reached the new server");
     drop(server);
 }
 

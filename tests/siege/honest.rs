@@ -130,7 +130,7 @@ impl Log {
             pauses.tick().await;
             let started = Instant::now();
             let called = timeout(PATIENCE, call(&nfs, files, turn)).await;
-            let procedure = called.context("no reply in 10 s")??;
+            let procedure = called.context("no reply within 10 s")??;
             self.record().add(started.elapsed(), by, procedure);
         }
         Ok(())
@@ -145,7 +145,7 @@ impl Log {
                 anyhow::Ok(())
             };
             let arrived = timeout(PATIENCE, arriving).await;
-            if let Err(error) = arrived.context("no connection or no reply in 10 s").flatten() {
+            if let Err(error) = arrived.context("no connection or no reply within 10 s").flatten() {
                 self.failed(by, &error.context("a new connection"));
             }
         }

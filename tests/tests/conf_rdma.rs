@@ -80,7 +80,7 @@ fn r301_no_inline_call_exceeds_the_threshold_of_the_server() {
 fn larger_sizes_must_be_negotiated() {
     let server = PeerLimits { inline: 2048, reads: 1 };
     let (actions, _) = requester_calls(1024, server, 2048 - 28);
-    assert_eq!(sent_inline(&actions), Some(2048), "1,024 is only the default");
+    assert_eq!(sent_inline(&actions), Some(2048), "the server's limit replaces the default of 1,024 bytes");
     let server = PeerLimits { inline: 8192, reads: 1 };
     let (actions, _) = requester_calls(4096, server, 4096 - 28 + 4);
     assert_eq!(sent_inline(&actions), None, "4,096 bytes were negotiated");

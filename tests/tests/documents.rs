@@ -98,7 +98,11 @@ fn layouts_are_those_of_the_rfcs() {
         let mut equal = 0;
         for (definition, tokens) in &ours {
             if differ.contains(&definition.as_str()) {
-                assert_ne!(theirs.get(definition), Some(tokens), "{name}: {definition} matches the RFC");
+                assert_ne!(
+                    theirs.get(definition),
+                    Some(tokens),
+                    "{name}: {definition} is listed as different but matches the RFC"
+                );
                 continue;
             }
             assert_eq!(Some(tokens), theirs.get(definition), "{name}: {definition}");

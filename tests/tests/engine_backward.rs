@@ -317,7 +317,7 @@ fn receives_suffice_for_both_directions() {
     assert_eq!(receives(&peers), [7 + 4, 7], "the client posts all Receives at the start");
     peers.caller.ready();
     peers.settle();
-    assert_eq!(receives(&peers), [7 + 4, 7 + 4], "the server posts more before its first call");
+    assert_eq!(receives(&peers), [7 + 4, 7 + 4], "the server posts 4 more Receives before its first call");
     let mut peers = peers.warm();
     for xid in 10..16 {
         peers.forward(xid);
@@ -327,7 +327,11 @@ fn receives_suffice_for_both_directions() {
     }
     peers.settle();
     assert_eq!(peers.calls.each_ref().map(Vec::len), [6, 3]);
-    assert_eq!(receives(&peers), [11 - 3, 11 - 6], "each call's Receive is posted again with its reply");
+    assert_eq!(
+        receives(&peers),
+        [11 - 3, 11 - 6],
+        "the Receive of a call is posted again only when the call is answered"
+    );
     peers.serve_backward(40);
     peers.serve();
     assert_eq!(peers.done.each_ref().map(Vec::len), [6, 3]);

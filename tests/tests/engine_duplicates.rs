@@ -149,7 +149,7 @@ fn a_cached_reply_retains_only_its_own_bytes() {
     let CacheLookup::Kept(_, again) = cache.begin(identity(1)) else { panic!("expected a cached reply") };
     assert_eq!(again, given);
     drop(given);
-    assert!(stream.is_unique() && file.is_unique(), "the cache retains the complete buffer");
+    assert!(stream.is_unique() && file.is_unique(), "the cache must not retain the original buffers");
     assert_eq!(cache.table.bytes(), 28 + 2 * (4 + size_of::<Item>()));
 }
 
@@ -179,7 +179,7 @@ fn beyond_the_limit_the_oldest_waiter_leaves() {
 fn entries_are_bounded_and_the_least_recently_used_is_evicted() {
     let mut cache = Cache::new(limits());
     (1..=3).for_each(|xid| cache.answer(xid, 10));
-    assert_eq!(cache.lookup(1), Some(10), "three replies are cached, and this lookup uses reply 1 again");
+    assert_eq!(cache.lookup(1), Some(10), "this lookup makes reply 1 the most recently used");
     cache.answer(4, 10);
     assert_eq!(cache.table.kept(), 3);
     assert_eq!((cache.lookup(1), cache.lookup(3), cache.lookup(4)), (Some(10), Some(10), Some(10)));
@@ -329,7 +329,11 @@ fn long_replies_are_not_cached() {
     let mut tight = Cache::new(DuplicateLimits { max_bytes: 50, ..limits() });
     tight.answer(1, 50);
     tight.answer(2, 51);
-    assert_eq!((tight.lookup(1), tight.lookup(2)), (Some(50), None), "a long reply evicts nothing");
+    assert_eq!(
+        (tight.lookup(1), tight.lookup(2)),
+        (Some(50), None),
+        "a reply above `max_bytes` evicts no other reply"
+    );
 }
 
 #[test]

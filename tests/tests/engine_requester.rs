@@ -693,7 +693,7 @@ fn a_call_beyond_the_requesters_own_limits_fails() {
     peer.call(2, with_items(2, 40, &[(8, 1024)]));
     assert!(
         matches!(peer.failure(), TransportError::Unsendable(Unsendable::Segments { segments: 64.., max: 4 })),
-        "64 segments, and even more for the unreduced stream"
+        "the item needs 64 segments, and the unreduced stream needs more"
     );
     assert!(peer.sent.is_empty() && peer.exposed.is_empty());
 }

@@ -435,7 +435,7 @@ fn r021_r032_calls_in_progress_do_not_change_the_grant() {
     let calls = [peer.call(), peer.call(), peer.call()];
     for (left, call) in (0..3).rev().zip(&calls) {
         peer.reply(call, Message::unreduced(stream(40)));
-        assert_eq!(peer.answer().0.credits, 3, "{left} calls are in progress");
+        assert_eq!(peer.answer().0.credits, 3, "calls in progress: {left}");
     }
 }
 

@@ -205,7 +205,7 @@ fn h27_r057_a_chunk_that_differs_from_its_count_is_garbage() {
     };
     assert_eq!(accepted(&[first, second]), Ok(()));
     let padded = [&first[..], &[9; 3]].concat();
-    assert_eq!(accepted(&[&padded, second]), Ok(()), "R082: padding of any content is accepted");
+    assert_eq!(accepted(&[&padded, second]), Ok(()), "R082: padding with any content is accepted");
     for wrong in [&first[..4], &[&first[..], &[0]].concat(), &[&first[..], &[0; 7]].concat(), &[]] {
         assert_eq!(accepted(&[wrong, second]), Err(ReplyError::GarbageArguments), "{wrong:?}");
     }

@@ -68,7 +68,7 @@ impl Client {
     }
 
     fn connect(&mut self, threshold: u32) {
-        assert!(self.exposed.is_empty(), "memory of the last connection is still advertised");
+        assert!(self.exposed.is_empty(), "memory of the previous connection is still advertised");
         let negotiated =
             Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false };
         self.connects = 0;
@@ -608,7 +608,7 @@ fn closing_fails_every_call_at_once_and_ends_the_session() {
     assert_eq!(connecting.failure(waits), TransportError::Unsent(CloseReason::Local));
     assert!(connecting.ended.is_some());
     connecting.connect(1024);
-    assert!(connecting.sent.is_empty(), "a late connection is not used");
+    assert!(connecting.sent.is_empty(), "a connection established after the close is not used");
 }
 
 #[test]

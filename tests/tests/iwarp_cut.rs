@@ -172,12 +172,12 @@ impl Conversation {
         let request = offer.request(&private_data).expect("short private data");
         let request = self.relay(LEFT, request);
         let Some((header, depths, client)) = frame(FrameKind::Request, &request) else { return false };
-        let (agreed, depths) = offer.answer(&header, Some(depths)).expect("both offers are equal");
+        let (agreed, depths) = offer.answer(&header, Some(depths)).expect("the offers are equal");
         let answer = offer.reply(&header, false, depths, &private_data).expect("short private data");
         self.set_connected(RIGHT, agreed, &client);
         let answer = self.relay(RIGHT, answer);
         let Some((header, depths, server)) = frame(FrameKind::Reply, &answer) else { return false };
-        let agreed = offer.conclude(&header, Some(depths)).expect("both offers are equal");
+        let agreed = offer.conclude(&header, Some(depths)).expect("the offers are equal");
         self.set_connected(LEFT, agreed, &server);
         true
     }
@@ -345,7 +345,7 @@ impl Conversation {
         for (xid, result) in &outcome.ended {
             match result {
                 Ok(reply) => {
-                    assert!(outcome.executed.contains_key(xid), "{cut:?}: a reply without an execution");
+                    assert!(outcome.executed.contains_key(xid), "{cut:?}: a reply to a call that never ran");
                     check_reply(reply, *xid);
                 }
                 Err(

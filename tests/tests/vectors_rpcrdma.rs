@@ -89,7 +89,10 @@ fn linux_uses_each_kind_of_chunk() {
     // The data of a WRITE follows 108 bytes of RPC header and arguments. Chunks in replies are also counted,
     // because the header does not distinguish a reply from a call.
     assert_eq!(reads, [108]);
-    assert!(writes >= 1 && replies >= 1, "{writes} Write chunks, {replies} Reply chunks");
+    assert!(
+        writes >= 1 && replies >= 1,
+        "Write chunks: {writes}, Reply chunks: {replies}, expected at least 1 of each"
+    );
 }
 
 #[test]

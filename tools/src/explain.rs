@@ -204,22 +204,22 @@ impl Reading {
     fn finish(self, problem: Option<&'static str>) -> Trace {
         let mut remarks: Vec<String> = problem.map(str::to_owned).into_iter().collect();
         if self.fragments > 0 {
-            remarks.push(format!("{} fragments of IP packets were omitted", self.fragments));
+            remarks.push(format!("IP fragments omitted: {}", self.fragments));
         }
         if let Some((link, count)) = self.unknown {
             remarks.push(format!(
-                "{count} packets of unsupported link types were omitted (the first has LINKTYPE {link})"
+                "packets of unsupported link types omitted: {count} (the first has LINKTYPE {link})"
             ));
         }
         if self.omitted > 0 {
             remarks.push(format!(
-                "{} TCP connections were omitted: {CONNECTIONS_MAX} are kept, those with iWARP first",
+                "TCP connections omitted: {} (at most {CONNECTIONS_MAX} are kept, those with iWARP first)",
                 self.omitted
             ));
         }
         if self.rejected > 0 {
             remarks.push(format!(
-                "{} packets were omitted: their TCP connections exceed the limit of {CONNECTIONS_MAX}",
+                "packets omitted: {} (their TCP connections exceed the limit of {CONNECTIONS_MAX})",
                 self.rejected
             ));
         }

@@ -106,7 +106,7 @@ fn processes(runs: usize) -> Result<(), Box<dyn Error>> {
             contender.run(&directory(scratch.path(), &xdr)?)?;
         }
     }
-    println!("{name}: medians of {runs} runs, whole processes, in turns");
+    println!("{name}: medians of {runs} runs; the processes take turns");
     let first = all.first_mut().map(Contender::median).unwrap_or_default();
     for contender in &mut all {
         let median = contender.median();
@@ -164,7 +164,7 @@ fn has_rpcgen() -> bool {
 }
 
 fn shapes_at_two_sizes([short_runs, long_runs]: [usize; 2]) -> Result<(), Box<dyn Error>> {
-    println!("documents of {PARTS} parts, and ten times as many: medians of whole processes");
+    println!("documents with {PARTS} parts, and with ten times as many: medians of the processes' run times");
     let scratch = tempfile::tempdir()?;
     for shape in SHAPES {
         let (short, long) = ((shape.text)(PARTS), (shape.text)(PARTS * 10));

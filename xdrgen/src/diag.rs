@@ -236,7 +236,7 @@ impl Note {
                     OmittedPart::Definition => "this definition is omitted",
                     OmittedPart::Procedure => "this procedure is omitted",
                     OmittedPart::Needed => {
-                        "a program without this procedure is written only with `--keep-going`"
+                        "a program without this procedure is emitted only with `--keep-going`"
                     }
                 };
                 match trust {

@@ -51,7 +51,24 @@ const BENCHES: &[Bench] = &[
         environment: &[("CARGO_PROFILE_BENCH_LTO", "fat"), ("CARGO_PROFILE_BENCH_CODEGEN_UNITS", "1")],
         begin: "",
     },
-    Bench { name: "devices", arguments: &["xtask", "lab", "bench"], environment: &[], begin: "" },
+    Bench {
+        name: "devices-6.12",
+        arguments: &["xtask", "lab", "bench", "--kernel", "6.12"],
+        environment: &[],
+        begin: "",
+    },
+    Bench {
+        name: "devices-6.1",
+        arguments: &["xtask", "lab", "bench", "--kernel", "6.1"],
+        environment: &[],
+        begin: "",
+    },
+    Bench {
+        name: "siege",
+        arguments: &["run", "--release", "-p", "rpcrdma-tests", "--bin", "siege"],
+        environment: &[],
+        begin: "",
+    },
 ];
 
 /// The rows of the matrix: a long job, its client, server, devices and tests.

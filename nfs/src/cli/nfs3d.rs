@@ -149,7 +149,7 @@ fn network(text: &str) -> Result<IpNet, String> {
 fn identity(text: &str) -> Result<(u32, u32), String> {
     let (uid, gid) = text.split_once(':').ok_or("expected UID:GID")?;
     let number = |text: &str| text.parse().ok().filter(|id| *id != u32::MAX);
-    number(uid).zip(number(gid)).ok_or_else(|| "expected user and group numbers below 4294967295".to_owned())
+    number(uid).zip(number(gid)).ok_or_else(|| "expected user and group IDs below 4294967295".to_owned())
 }
 
 /// Returns the definition of the command line, for man pages and shell completions.

@@ -15,7 +15,9 @@ pub enum ClientError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// MOUNT is not available on this connection, and the query to the server's rpcbind failed.
-    #[error("MOUNT is not available on this connection, and {0}; add ?mountport=PORT to the end of the URL")]
+    #[error(
+        "MOUNT is not available on this connection, and its port is unknown: {0}; add ?mountport=PORT to the end of the URL"
+    )]
     Find(#[from] rpcbind::RpcbindError),
     /// The server's rpcbind has no registration of MOUNT.
     #[error("MOUNT is not registered with the rpcbind of {host}; add ?mountport=PORT to the end of the URL")]

@@ -73,7 +73,7 @@ impl Remote {
                 return Ok((items, room));
             }
             let last =
-                last.ok_or_else(|| violation("the reply has neither entries nor the end of the listing"))?;
+                last.ok_or_else(|| violation("the reply contains no entries, but does not end the listing"))?;
             if !cookies.insert(last) {
                 return Err(violation("the server repeated a cookie"));
             }

@@ -390,10 +390,10 @@ async fn read_range(
         };
         let len = u32::try_from(read.data.len()).ok().filter(|len| *len <= count && *len == read.count);
         let len = len.ok_or_else(|| {
-            violation("count differs from the length of the data or exceeds the requested count")
+            violation("the count differs from the length of the data or exceeds the requested count")
         })?;
         if len == 0 && !read.eof {
-            return Err(violation("the reply has neither data nor the end of the file"));
+            return Err(violation("the reply contains no data before the end of the file"));
         }
         offset = offset.saturating_add(u64::from(len));
         count = count.saturating_sub(len);
@@ -429,7 +429,7 @@ async fn write_range(
             return Err(ClientError::server(
                 "WRITE",
                 &path,
-                "count of written bytes is zero or exceeds the length of the data",
+                "the count of written bytes is zero or exceeds the length of the data",
             ));
         }
         if done.committed != StableHow::FileSync {

@@ -79,11 +79,13 @@ pub enum UrlError {
     #[error("invalid port in the URL: expected a number from 1 to 65535")]
     Port,
     /// A `%` is not followed by two hexadecimal digits.
-    #[error("invalid % in the URL's path: expected two hexadecimal digits after it; %25 is a percent sign")]
+    #[error(
+        "invalid % in the URL's path: expected two hexadecimal digits after it; write %25 for a percent sign"
+    )]
     Escape,
     /// An option after `?` is unknown or malformed.
     #[error(
-        "invalid URL option: expected mountport=PORT, rpcbind=PORT, provider=NAME or sec=NAME after ?; %3F is a question mark"
+        "invalid URL option: expected mountport=PORT, rpcbind=PORT, provider=NAME or sec=NAME after ?; write %3F for a question mark in the path"
     )]
     Option,
     /// The security flavor after `sec=` is unknown.

@@ -164,7 +164,7 @@ fn a_sync_copies_changes_only() {
     let both = nfs3(here.path(), &["sync", "from", "to"]);
     assert_eq!(fails(&both), (2, "nfs3: sync needs one local directory and one URL\n"));
     std::os::unix::fs::symlink("back", here.path().join("link")).unwrap();
-    assert_eq!(copied(&[&rdma, "link"]), 2, "a link to a directory stands for the directory");
+    assert_eq!(copied(&[&rdma, "link"]), 2, "a link given as the destination is followed");
     // Only the size of this file differs.
     let longer = here.path().join("from/sub/6");
     let time = fs::metadata(&longer).unwrap().modified().unwrap();

@@ -141,7 +141,7 @@ impl Listening {
                 Some(_) => self.refused(),
                 None => {
                     let limit = self.per_address;
-                    debug!(%from, limit, "refused: too many connections, or too many from this address");
+                    debug!(%from, limit, "refused a connection: too many in total, or from this address");
                     self.refused();
                 }
             }

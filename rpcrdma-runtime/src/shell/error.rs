@@ -126,7 +126,7 @@ impl CallError {
 
 fn too_long(target: &CallTarget, bytes: u64, reply: Option<Size>, source: &TransportError) -> String {
     let limits = format!(
-        "limits of the server: MessageLimits::max_transfer, over TCP TcpOptions::max_record; by default at least {MAX_TRANSFER} bytes, and more if its programs have longer calls"
+        "limits of the server: MessageLimits::max_transfer, or TcpOptions::max_record over TCP; by default at least {MAX_TRANSFER} bytes, and more if its programs have longer calls"
     );
     if reply.is_none() && !matches!(source, TransportError::Chunk) {
         return format!(

@@ -315,7 +315,7 @@ impl<C: MessageTransport<P>, P: Program> Drop for Shared<C, P> {
             let transport = self.transport.clone();
             runtime.spawn(async move {
                 if let Err(error) = destroy::<C, P>(&transport, &context).await {
-                    debug!(%error, "cannot destroy the context");
+                    debug!(%error, "cannot destroy the RPCSEC_GSS context");
                 }
             });
         }

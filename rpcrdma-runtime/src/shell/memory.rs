@@ -201,7 +201,10 @@ mod tests {
         let budget = MemoryBudget::new(16 << 20);
         let [heavy, light] = [1, 2].map(|last| account(&budget, last));
         let mut connections: Vec<_> = (0..32).map(|_| heavy.waiting()).collect();
-        assert!(connections.iter_mut().all(|waiting| waiting.set(64 << 10)), "one owner can use an eighth");
+        assert!(
+            connections.iter_mut().all(|waiting| waiting.set(64 << 10)),
+            "waiting calls of one owner can use an eighth of the budget"
+        );
         assert!(!connections[0].set((64 << 10) + 1));
         let mut other = light.waiting();
         assert!(other.set(64 << 10));

@@ -378,7 +378,7 @@ async fn serve_incoming(
     let setup = incoming.accept(&local);
     let made = tokio::select! {
         biased;
-        () = stopped(&mut stopping) => return debug!("stopped during the handshake"),
+        () = stopped(&mut stopping) => return debug!("the server stopped during the handshake"),
         made = setup => made,
     };
     match made {

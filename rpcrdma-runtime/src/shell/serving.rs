@@ -205,7 +205,7 @@ impl CallExecutor {
                 (Disposition::Answered(Some(reply)), DuplicateCounts { replayed: 1, ..none })
             }
             Lookup::Uncached => {
-                debug!(xid, "too many running calls: not caching this call");
+                debug!(xid, "running calls fill the cache or the owner's share: not tracking this call");
                 (Disposition::Run(None), DuplicateCounts { untracked: 1, ..none })
             }
         };

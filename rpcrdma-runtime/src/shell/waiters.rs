@@ -213,7 +213,7 @@ mod tests {
             count.take()
         };
         waiters.end(other, Ok(reply()));
-        assert_eq!(wake(&mut waiters), 0, "this waker belongs to another call");
+        assert_eq!(wake(&mut waiters), 0, "the end of one call does not wake another call");
         waiters.end(call, Ok(reply()));
         assert_eq!(wake(&mut waiters), 1);
         waiters.end(call, Err(TransportError::NotReady));

@@ -151,7 +151,7 @@ impl fmt::Display for Error {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ErrorKind::Truncated { needed, left } => write!(f, "{needed} bytes are needed, {left} are left"),
+            ErrorKind::Truncated { needed, left } => write!(f, "{needed} bytes needed, {left} left"),
             ErrorKind::Padding => f.write_str("padding is not zero"),
             ErrorKind::BadBool(value) => write!(f, "{value} is neither FALSE (0) nor TRUE (1)"),
             ErrorKind::UnknownEnum { type_name, value } => write!(f, "{type_name} has no value {value}"),
@@ -164,7 +164,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::TooLong { len, max } => write!(f, "a length of {len} exceeds the bound of {max}"),
             ErrorKind::NotUtf8 => f.write_str("the string is not UTF-8"),
             ErrorKind::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
-            ErrorKind::Trailing(left) => write!(f, "{left} bytes are left over"),
+            ErrorKind::Trailing(left) => write!(f, "bytes left over: {left}"),
             ErrorKind::ItemLength { count, chunk } => {
                 write!(f, "the count in the stream is {count}, but the chunk has {chunk} bytes")
             }

@@ -84,7 +84,7 @@ impl<U: Keeps<ARM>, const ARM: usize> Kept<U, ARM> {
         if U::chooses(&discriminant) {
             Ok(discriminant)
         } else {
-            Err(de::Error::custom("the discriminant selects another arm of the union"))
+            Err(de::Error::custom("the discriminant does not select this arm of the union"))
         }
     }
 }

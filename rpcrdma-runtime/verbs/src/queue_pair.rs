@@ -581,7 +581,7 @@ impl QueuePair {
                 "remote invalidation of handle {handle:#010x}, which is not advertised (RFC 8797 section 4.1)"
             ))),
             None => Err(CloseReason::Violation(format!(
-                "remote invalidation of handle {handle:#010x}, which the R flag forbids (RFC 8797 section 4.1)"
+                "remote invalidation of handle {handle:#010x}, although the R flag is 0 (RFC 8797 section 4.1)"
             ))),
         }
     }
@@ -686,7 +686,7 @@ fn close_reason(status: ibv_wc_status::Type, receive: bool) -> CloseReason {
             CloseReason::Violation("a message is longer than the Receive buffer".into())
         }
         ibv_wc_status::IBV_WC_RNR_RETRY_EXC_ERR => {
-            CloseReason::Violation("no Receive was posted for a message within the granted credits".into())
+            CloseReason::Violation("the peer posted too few Receives for the granted credits".into())
         }
         ibv_wc_status::IBV_WC_RETRY_EXC_ERR => {
             CloseReason::Timeout("waiting for an acknowledgment from the peer".into())

@@ -67,7 +67,11 @@ impl Drop for Registration {
                 }
             });
         } else {
-            debug!(%netid, %address, "the programs remain registered: dropped outside a Tokio runtime");
+            debug!(
+                %netid,
+                %address,
+                "the programs remain registered: the registration was dropped outside a Tokio runtime"
+            );
         }
     }
 }

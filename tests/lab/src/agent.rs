@@ -66,7 +66,8 @@ struct WithDeadline {
 
 impl Read for WithDeadline {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let timed_out = || io::Error::new(ErrorKind::TimedOut, "no response within 60 s after the timeout");
+        let timed_out =
+            || io::Error::new(ErrorKind::TimedOut, "no response within 60 s after the command's timeout");
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(timed_out());

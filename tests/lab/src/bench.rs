@@ -189,7 +189,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
                 let printed = run_script(machine, &profile::script(&script), SLACK)?;
                 columns.push((name, Profile::of(&printed, target == OUR_CLIENT)?));
             }
-            let title = format!("{title}, {in_flight} concurrent");
+            let title = format!("{title}, concurrent calls: {in_flight}");
             say(&format!("\n{}", profile::table(&title, &columns).trim_end()))?;
             for (name, profile) in &columns {
                 profile.functions(name, options.functions.unwrap_or(0)).map_or(Ok(()), |list| say(&list))?;

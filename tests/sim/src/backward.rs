@@ -236,7 +236,7 @@ impl Run {
                     _ => left.backward_credits.min(right.backward_credits).max(1),
                 };
                 let held = self.held.iter().filter(|(other, _)| *other == direction).count();
-                assert!(held <= max as usize, "R025, R033: more calls than were granted");
+                assert!(held <= max as usize, "R025, R033: more calls than granted credits");
             }
             ResponderEvent::Closed(reason) => {
                 self.held.retain(|(other, _)| *other != direction);

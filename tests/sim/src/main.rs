@@ -14,7 +14,7 @@ fn main() -> io::Result<ExitCode> {
     let (Some(seeds), None) = (seeds, arguments.next()) else {
         writeln!(
             io::stderr(),
-            "usage: sim [SEEDS]\nSEEDS: a number (default 10000) or a range such as 10000..20000"
+            "usage: sim [SEEDS]\nSEEDS: the number of seeds (default 10000) or a range such as 10000..20000"
         )?;
         return Ok(ExitCode::from(2));
     };

@@ -309,7 +309,7 @@ impl Run {
                     assert!(self.executed.insert(call.xid), "a call was delivered twice");
                     self.held.push(call);
                     let max = self.settings.left.credits.min(self.settings.right.credits) as usize;
-                    assert!(self.held.len() <= max, "R025: more calls than were granted");
+                    assert!(self.held.len() <= max, "R025: more calls than granted credits");
                 }
                 ResponderEvent::Closed(_) => self.held.clear(),
             }

@@ -382,7 +382,10 @@ impl Run {
     }
 
     fn connect(&mut self) {
-        assert!(self.session.unanswered() > 0 || self.policy.keep, "connecting without a call or `keep`");
+        assert!(
+            self.session.unanswered() > 0 || self.policy.keep,
+            "a session connected without an unanswered call and without `keep`"
+        );
         assert!(!self.ended);
         let now = self.now();
         if self.rng.chance(self.refusals, 10) {

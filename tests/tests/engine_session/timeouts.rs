@@ -76,7 +76,7 @@ fn deadlines_of_completed_calls_are_dropped_while_an_earlier_call_is_unanswered(
         client.answer(xid);
     }
     let stored = format!("{:?}", client.session).matches("CallId(").count();
-    assert!(stored < 100, "{stored} deadlines and calls");
+    assert!(stored < 100, "the session stores {stored} deadlines and calls");
     client.answer(1);
     assert_eq!(client.replies().len(), 999);
 }
@@ -142,7 +142,7 @@ fn a_connection_with_a_timed_out_call_closes_if_the_peer_stays_silent() {
     client.advance(Duration::from_secs(29));
     client.answer(2);
     client.advance(Duration::from_secs(29));
-    assert_eq!(client.closing, None, "the peer has sent a reply");
+    assert_eq!(client.closing, None, "the latest reply arrived 29 seconds ago");
     client.advance(Duration::from_secs(1));
     assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
 }
@@ -156,7 +156,7 @@ fn a_late_reply_shows_that_the_peer_is_alive() {
     client.advance(Duration::from_secs(29));
     client.answer(1);
     client.advance(Duration::from_secs(29));
-    assert_eq!(client.closing, None, "the peer has sent a reply");
+    assert_eq!(client.closing, None, "the latest reply arrived 29 seconds ago");
     client.advance(Duration::from_secs(1));
     assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
 }

@@ -98,7 +98,7 @@ async fn h04_unsupported_revisions_are_rejected_or_closed() {
     assert_eq!((end.info().private_data.as_ref(), end.info().ord), (&b"hi"[..], 1));
     drop(end);
     let reply = rest(raw).await;
-    assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a plain request gets a plain reply");
+    assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a request of revision 1 gets a reply of revision 1");
 }
 
 /// Requirement: R342, R451, R461, R468, R702, R721
@@ -160,7 +160,7 @@ async fn depths_are_limited_to_128() {
         let (outcome, depths) = request_and_result(octets, &options).await;
         let end = outcome.unwrap();
         assert_eq!((end.info().ord, end.info().ird), (kept_ord, 128));
-        assert_eq!(depths, [0, 128, 0, 128], "the request announces the depths in use");
+        assert_eq!(depths, [0, 128, 0, 128], "the request announces 128 for both depths");
     }
 }
 

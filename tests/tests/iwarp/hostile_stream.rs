@@ -33,7 +33,7 @@ fn assert_untouched(returned: &[Memory], what: &str) {
         .collect();
     let [sink] = sinks[..] else { panic!("{what}: expected one sink") };
     assert!(sink.iter().all(|octet| *octet == 0), "{what}: octets were placed");
-    assert_eq!(returned.len(), 2, "{what}: memory is missing");
+    assert_eq!(returned.len(), 2, "{what}: a region was not returned");
 }
 
 /// Checks that each attack gets one Terminate with the expected code, that no data is placed, and that all
@@ -78,9 +78,9 @@ async fn access_outside_the_advertised_memory_is_rejected() {
             |met| read_request(1, met.sink.handle, met.sink.offset, 1),
             Code::ACCESS_RIGHTS,
         ),
-        Case("H44 Write, one octet past", past, Code::BASE_OR_BOUNDS),
+        Case("H44 Write, one octet past the end", past, Code::BASE_OR_BOUNDS),
         Case(
-            "H44 Write, one octet before",
+            "H44 Write, one octet before the start",
             |met| write(met.sink.handle, met.sink.offset - 1, &[1; 2]),
             Code::BASE_OR_BOUNDS,
         ),
@@ -91,7 +91,7 @@ async fn access_outside_the_advertised_memory_is_rejected() {
             Code::READ_BOUNDS,
         ),
         Case(
-            "H48 Read, one octet past",
+            "H48 Read, one octet past the end",
             |met| read_request(1, met.source.handle, met.source.offset + 1, SIZE),
             Code::READ_BOUNDS,
         ),
@@ -198,7 +198,11 @@ const RULES: &[Case] = &[
         |met| read_request(2, met.source.handle, met.source.offset, 1),
         Code::MSN_RANGE,
     ),
-    Case("H55 offset of a first segment", |_| untagged(SEND, true, 0, (0, 1, 4), b"x"), Code::INVALID_OFFSET),
+    Case(
+        "H55 nonzero offset of the first segment",
+        |_| untagged(SEND, true, 0, (0, 1, 4), b"x"),
+        Code::INVALID_OFFSET,
+    ),
     Case(
         "H55 offset, overlapping",
         |_| {

@@ -142,7 +142,11 @@ async fn a_retransmitted_token_restarts_the_context() {
         let client = GssClient::new(direct, mechanism.clone(), GssService::Integrity);
         echo(&client, &args(1, 1, 1)).await.unwrap();
         assert_eq!(mechanism.started.load(Ordering::Relaxed), 2);
-        assert_eq!(lost.load(Ordering::Relaxed) as usize, 2 * rounds + 1, "all tokens twice, and one call");
+        assert_eq!(
+            lost.load(Ordering::Relaxed) as usize,
+            2 * rounds + 1,
+            "the client sends each token twice, and the call once"
+        );
     }
 }
 

@@ -213,7 +213,7 @@ fn write_chunks() -> Vec<Case> {
         Case::inline("segments one byte too short", NONE, [0, 9, 0])
             .writes(&[&[4, 4]], &[])
             .gets(Gets::ErrChunk),
-        Case::inline("the second chunk too short", NONE, [0, 5, 9])
+        Case::inline("the second chunk one byte too short", NONE, [0, 5, 9])
             .writes(&[&[5], &[8]], &[])
             .gets(Gets::ErrChunk),
         Case::new("Read chunks and Write chunks", [5, 3, 6], [3, 7, 9]).writes(&[&[7], &[9]], &[&[7], &[9]]),

@@ -186,9 +186,9 @@ fn errors() -> Vec<(&'static str, MakeReply, Expected)> {
         ("ERR_VERS", |reply| reply.error(ErrorBody::Version { low: 2, high: 3 }), Expected::Version),
         ("H31 an unknown error", |reply| words(&[reply.xid, 1, 8, 4, 77]), Expected::BadReply),
         ("H31 a truncated error", |reply| words(&[reply.xid, 1, 8, 4]), Expected::BadReply),
-        ("H37 an error without a call", |_| words(&[99, 1, 8, 4, 2]), Expected::NoReply),
-        ("H31 an unknown error without a call", |_| words(&[99, 1, 8, 4, 77]), Expected::NoReply),
-        ("H30 an invalid list without a call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Expected::NoReply),
+        ("H37 an error with an unknown XID", |_| words(&[99, 1, 8, 4, 2]), Expected::NoReply),
+        ("H31 an unknown error with an unknown XID", |_| words(&[99, 1, 8, 4, 77]), Expected::NoReply),
+        ("H30 an invalid list and an unknown XID", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Expected::NoReply),
     ]
 }
 
@@ -203,7 +203,7 @@ fn dropped() -> Vec<(&'static str, MakeReply, Expected)> {
         ("H36 a backward call", |reply| {
             reply.message(ChunkLists::default(), &words(&[reply.xid, 0, 2, 0, 0, 0, 0, 0, 0, 0]))
         }),
-        ("H37 a reply without a call", |_| words(&[99, 1, 8, 0, 0, 0, 0, 99, 1, 0, 0, 0, 0])),
+        ("H37 a reply with an unknown XID", |_| words(&[99, 1, 8, 0, 0, 0, 0, 99, 1, 0, 0, 0, 0])),
     ];
     cases.map(|(name, make_reply)| (name, make_reply, Expected::NoReply)).to_vec()
 }

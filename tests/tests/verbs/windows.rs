@@ -115,7 +115,7 @@ async fn an_unsolicited_invalidation_closes_the_connection_or_ends_the_handle() 
     let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));
     match &returned[..] {
         [Memory::Sink(returned)] => {
-            assert!(returned.iter().all(|octet| *octet == 0), "the peer wrote to the sink")
+            assert!(returned.iter().all(|octet| *octet == 0), "the peer wrote to the invalidated sink")
         }
         other => panic!("{other:?}"),
     }

@@ -426,7 +426,8 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
             let invalidation = if data.remote_invalidation { "" } else { " no" };
             let PrivateData { send_size, receive_size, .. } = data;
             format!(
-                "; private data: sends {send_size}, receives {receive_size},{invalidation} remote invalidation"
+                "; private data: sends up to {send_size} bytes, receives up to {receive_size};{invalidation} \
+                 remote invalidation"
             )
         }
         None if private.is_empty() => "; no private data".to_owned(),

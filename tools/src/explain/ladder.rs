@@ -315,7 +315,7 @@ fn reply_rows(call: &Call, reply: &Reply) -> Vec<Row> {
     for (at, (used, offered)) in reply.lists.writes.iter().zip(offered).enumerate() {
         let room = offered.map_or_else(|| "none".to_owned(), |chunk| chunk.len().to_string());
         rows.push(detail(format!(
-            "Write chunk {}: {} of {room} bytes used",
+            "Write chunk {}: {} bytes used, {room} offered",
             at.saturating_add(1),
             used.len()
         )));
@@ -323,7 +323,7 @@ fn reply_rows(call: &Call, reply: &Reply) -> Vec<Row> {
     if let Some(used) = &reply.lists.reply {
         let room =
             call.lists.reply.as_ref().map_or_else(|| "none".to_owned(), |chunk| chunk.len().to_string());
-        rows.push(detail(format!("Reply chunk: {} of {room} bytes used", used.len())));
+        rows.push(detail(format!("Reply chunk: {} bytes used, {room} offered", used.len())));
     }
     rows
 }

@@ -108,7 +108,7 @@ impl Decoder {
         match piece {
             Piece::Lost { time, octets } => {
                 if self.state != State::Foreign {
-                    let text = format!("{octets} bytes of TCP are not in the capture");
+                    let text = format!("bytes of TCP that are not in the capture: {octets}");
                     emit(PeerMessage { start: time, time, kind: MessageKind::Problem(text) });
                     self.lose_sync();
                 }

@@ -86,17 +86,17 @@ impl ConnectionSummary {
     pub fn heading(&self) -> String {
         let calls: u64 = self.procedures.values().map(|line| line.calls).sum();
         let (outstanding, granted) = self.outstanding;
-        let mut text = format!("{calls} calls, {} without a reply", self.unanswered);
+        let mut text = format!("calls: {calls}, without a reply: {}", self.unanswered);
         text += &format!("; at most {outstanding} outstanding from the client, {granted} credits granted");
-        text += &format!("; {} remote invalidations", self.invalidations);
+        text += &format!("; remote invalidations: {}", self.invalidations);
         if self.problems > 0 {
-            text += &format!("; {} problems", self.problems);
+            text += &format!("; problems: {}", self.problems);
         }
         match self.lost {
             (0, 0) => {}
             (lost, retransmitted) => {
                 text += &format!(
-                    "; {lost} bytes of TCP are not in the capture, {retransmitted} were retransmitted"
+                    "; bytes of TCP that are not in the capture: {lost}, retransmitted bytes: {retransmitted}"
                 );
             }
         }

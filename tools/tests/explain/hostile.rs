@@ -28,7 +28,7 @@ async fn every_prefix_of_a_capture_is_explained() {
     let mut before = 0;
     for len in 0..=capture.len() {
         let calls = show(&capture[..len]);
-        assert!(calls >= before, "{len} bytes show fewer calls than a shorter prefix");
+        assert!(calls >= before, "the prefix of {len} bytes shows fewer calls than a shorter one");
         before = calls;
     }
     assert_eq!((before, all), (4, 4));
@@ -98,7 +98,7 @@ async fn a_flood_of_connections_is_omitted() {
         shown.contains("connection 1: client 10.0.0.0:32769") && shown.contains("MPA request"),
         "{shown}"
     );
-    assert!(shown.contains(" TCP connections were omitted"), "{shown}");
+    assert!(shown.contains("TCP connections omitted: "), "{shown}");
 }
 
 /// Once the maximum number of connections with iWARP is reached, later connections are omitted, and their
@@ -112,7 +112,7 @@ fn packets_of_connections_beyond_the_limit_are_counted() {
     };
     let trace = read(&file_of((0..LIMIT + 3).flat_map(connect))[..]).unwrap();
     assert_eq!((trace.connections.len(), trace.more_connections), (LIMIT as usize, 0));
-    let expected = "6 packets were omitted: their TCP connections exceed the limit of 16384";
+    let expected = "packets omitted: 6 (their TCP connections exceed the limit of 16384)";
     assert_eq!(trace.remarks, [expected]);
 }
 

@@ -154,7 +154,7 @@ async fn a_missing_packet_is_reported_and_the_rest_is_shown() {
         let calls = connection.conversation.calls.len();
         // The missing packet may contain the end of one call and the start of the next, so two calls may be
         // missing.
-        assert!(calls + 2 >= reports.len(), "packet {missing}: {calls} of {} calls", reports.len());
+        assert!(calls + 2 >= reports.len(), "without packet {missing}: {calls} of {} calls", reports.len());
         let operations = connection.conversation.calls.iter().flat_map(|call| &call.operations);
         let mixed: Vec<_> = operations.filter(|operation| operation.received > operation.len).collect();
         assert!(mixed.is_empty(), "packet {missing}: data of several operations: {mixed:?}");

@@ -79,7 +79,7 @@ async fn drawings_are_complete_and_self_contained() {
     );
     assert!(page.contains(begun), "the local time");
     assert!(page.contains("<th>mean, ms</th>") && page.contains("<th>RDMA Read, bytes</th>"), "units");
-    assert!(!page.contains(" id="), "the drawings of a page would repeat an identifier");
+    assert!(!page.contains(" id="), "no `id` attributes: the drawings on a page would repeat them");
     let links = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!links.contains("http") && !links.contains("src="), "the page loads no external resources");
 }

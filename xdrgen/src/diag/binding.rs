@@ -25,7 +25,7 @@ kinds! {
     /// a field cannot be DDP-eligible
     X305 Error NotEligible { item: String, declaration: String, inside: Option<Inside> } => {
         let help = match inside {
-            None => "only opaque data and strings of variable length can be eligible, including fields of inner types".to_owned(),
+            None => "only strings and variable-length opaque data can be eligible, including fields of inner types".to_owned(),
             Some(Inside { of_union, item, already }) => {
                 let what = if *of_union { "a union's discriminant" } else { "a struct's other fields" };
                 let fix = if *already {

@@ -55,7 +55,7 @@ fn reason(why: &Refused) -> String {
         Refused::NoFile(path) => format!("`{}` is not a regular file", path.display()),
         Refused::TooMany { max } => format!("a run includes at most {max} files"),
         Refused::TooLong { path, mib } => format!("`{}` is longer than {mib} MiB", path.display()),
-        Refused::TooMuch { mib } => format!("the included files of a run have at most {mib} MiB in total"),
+        Refused::TooMuch { mib } => format!("the included files of a run are limited to {mib} MiB in total"),
         Refused::NotUtf8(path) => format!("`{}` is not UTF-8", path.display()),
     }
 }

@@ -42,7 +42,7 @@ kinds! {
         .label("used here")
         .and(*first, "the first")
         .and(*second, "the second")
-        .help("write the number, or rename one of the versions or procedures");
+        .help("write the number in place of the name, or rename one of the versions or procedures");
     /// no constant has this name
     X202 Error NoValue { name: Unresolved } => unresolved(name);
     /// a constant depends on itself

@@ -24,7 +24,7 @@ kinds! {
     /// a reply table without bounds
     X320 Error EmptyReply { procedure: String } => text(format!("this table does not bound the reply of `{procedure}`"))
         .label("has neither `item` nor `unreduced`")
-        .help("bound the reply by `unreduced` or its eligible item by `item`, or remove the table");
+        .help("bound the reply by `unreduced`, bound its eligible item by `item`, or remove the table");
     /// an impossible bound
     X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
         text(format!("no result of `{procedure}` fits in {bytes} bytes"))
@@ -56,13 +56,13 @@ kinds! {
         text(format!("the reply of {} has no bound", procedures.shown(|name| format!("`{name}`"))))
             .label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
             .help(format!(
-                "bound it in `[binding.reply.\"{first}\"]`: `unreduced` is the largest result in bytes, `item` its \
-                 largest eligible item"
+                "bound it in `[binding.reply.\"{first}\"]`: `unreduced` is the size of the largest result in \
+                 bytes, and `item` the size of its largest eligible item"
             ))
     };
     /// a call is longer than servers accept
     X325 Warning LongCall { procedures: Excerpt<String>, bytes: u64, max: u64 } => text(format!(
-            "a call of {} can need {bytes} bytes in Read chunks, and servers accept {max} by default",
+            "a call of {} can need {bytes} bytes in Read chunks, but servers accept at most {max} by default",
             procedures.shown(|name| format!("`{name}`"))
         ))
         .label("such a call is rejected unless the server has a larger memory budget")

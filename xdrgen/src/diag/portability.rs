@@ -21,7 +21,7 @@ kinds! {
     /// a string without `<>`
     X134 Warning StringWithoutBound => text("a string without `<>`")
         .label("RFC 4506 requires a bound here")
-        .help("write `<n>` for up to n bytes, `<>` for any number");
+        .help("write `<n>` for up to n bytes, or `<>` for any number");
     /// `char *` is at most one character
     X135 Warning CharPointer => text("`char *` is at most one character")
         .label("optional data (RFC 4506 section 4.19)")
@@ -35,7 +35,7 @@ kinds! {
     X137 Warning CharacterValue { value: i128 } => portability("a character as a number", &format!("write it as `{value}`"));
     /// `int F(int a[3])`
     X137 Warning ArrayArgument =>
-        portability("an array as an argument or result", "give the array a name by `typedef`");
+        portability("an array as an argument or result", "give the array a name with `typedef`");
     /// `true` and `false`
     X137 Warning LowerCaseBool { name: String, standard: &'static str } =>
         portability(&format!("`{name}`"), &format!("write `{standard}` (RFC 4506 section 4.4)"));

@@ -6,9 +6,9 @@ use crate::source::Span;
 kinds! {
     Preprocessor PreprocessorKind {
     /// invalid preprocessor condition
-    X105 Warning ElseWithoutIf => text("an `#else` or `#elif` without its `#if`").help("remove it");
+    X105 Warning ElseWithoutIf => text("an `#else` or `#elif` without a matching `#if`").help("remove it");
     /// An `#endif` without an `#if`.
-    X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
+    X105 Warning EndifWithoutIf => text("an `#endif` without a matching `#if`").help("remove it");
     /// An `#else` or `#elif` after the `#else` of the same `#if`.
     X105 Warning BranchAfterElse { is_else: bool } => text(match is_else {
             true => "a second `#else` for one `#if`",

@@ -115,11 +115,11 @@ kinds! {
     /// opaque data without a size
     X120 Error OpaqueSize => text("opaque data without a size")
         .label("expected `[` or `<`")
-        .help("write `[n]` for n bytes, `<n>` for up to n, `<>` for any number");
+        .help("write `[n]` for n bytes, `<n>` for up to n, or `<>` for any number");
     /// a string cannot have a fixed size
     X121 Error StringSize => text("a string cannot have a fixed size")
         .label("expected `<`")
-        .help("write `<n>` for up to n bytes, `<>` for any number");
+        .help("write `<n>` for up to n bytes, or `<>` for any number");
     /// a definition inside another
     X122 Error NamedInside => text("a definition inside another")
         .label("a named body must be a separate definition")
@@ -131,7 +131,7 @@ kinds! {
     /// a declaration has several sizes
     X124 Error SecondSize => text("a declaration has several sizes")
         .label("the second `*`, `[n]` or `<n>`")
-        .help("give the inner type a name by `typedef` and use the name here");
+        .help("give the inner type a name with `typedef` and use the name here");
     /// a declaration has several names
     X125 Error SecondName => text("a declaration has several names")
         .label("expected `;`")

@@ -127,7 +127,7 @@ fn names(about: &mut About, info: &Fsinfo3Resok, conf: &Pathconf3Resok) {
     let longer = if no_trunc { "rejected" } else { "truncated" };
     about.add(
         "names",
-        format!("up to {name_max} bytes, longer names are {longer}; up to {linkmax} names per file"),
+        format!("up to {name_max} bytes (longer names are {longer}); up to {linkmax} hard links per file"),
         json!({ "name_max": name_max, "truncates_names": !no_trunc, "links_max": linkmax }),
     );
 }

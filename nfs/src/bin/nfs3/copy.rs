@@ -74,9 +74,11 @@ pub(crate) async fn fetch(
     // All data must belong to the same version of the file.
     if !part.has_version_of(&current) {
         part.discard().with_context(shown)?;
-        return Err(
-            DataMismatch(format!("{}: changed during the copy; copy discarded, retry", file.path)).into()
-        );
+        return Err(DataMismatch(format!(
+            "{}: changed during the copy, which was discarded; retry",
+            file.path
+        ))
+        .into());
     }
     let sum = part.sum();
     if let Err(differs) = check_digest(expected, sum, &file.path) {

@@ -26,7 +26,7 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "bypass file modes for root and owners"),
     (CapabilitySet::CHOWN, "CAP_CHOWN", "change owners"),
     (CapabilitySet::FOWNER, "CAP_FOWNER", "change the modes of other users' files"),
-    (CapabilitySet::FSETID, "CAP_FSETID", "keep setgid bits of other groups"),
+    (CapabilitySet::FSETID, "CAP_FSETID", "keep setgid bits on files of other groups"),
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 

@@ -183,7 +183,7 @@ async fn answer(
             let received = (&mut stream).take(1024).read_buf(&mut request).await?;
             anyhow::ensure!(
                 received > 0 && request.len() <= REQUEST_MAX,
-                "HTTP request is incomplete or exceeds {REQUEST_MAX} bytes"
+                "the HTTP request is incomplete or exceeds {REQUEST_MAX} bytes"
             );
         }
         anyhow::Ok(())

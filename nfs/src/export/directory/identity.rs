@@ -44,7 +44,7 @@ impl Identities {
         // Tries to switch on a temporary thread. After a switch, a thread's credentials differ from those of
         // its process, and the kernel denies the thread RDMA devices that other threads have opened.
         let tried = std::thread::scope(|scope| scope.spawn(try_to_switch).join());
-        tried.unwrap_or_else(|_| Err(io::Error::other("panic in the thread that tests switching users")))?;
+        tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tries to switch users panicked")))?;
         Ok(Identities { own: Some(Own { gid: getegid(), groups: getgroups()? }) })
     }
 
@@ -108,8 +108,8 @@ fn try_to_switch() -> io::Result<()> {
         .map(|(capability, _)| capability)
         .collect();
     let why = format!(
-        "root needs {} to act as its callers, including anonymous ones (--all-squash): {refused}; add the \
-         capability, or run the server as a user other than root",
+        "root needs {} to act as its callers, including anonymous ones (--all-squash): {refused}; add \
+         what is missing, or run the server as a user other than root",
         missing.join(" and ")
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))

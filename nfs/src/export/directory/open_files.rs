@@ -281,7 +281,7 @@ mod tests {
         let first: Vec<_> = (0..3).map(|number| files.keep(&kept, number, None)).collect();
         assert!(
             kept.get(&first[0].0, Purpose::Write, None).is_some(),
-            "a use renews a descriptor, so the descriptor of file 1 is the oldest"
+            "the descriptor of file 0 is cached; this use makes the descriptor of file 1 the oldest"
         );
         let fourth = files.keep(&kept, 3, None);
         let is_open = |kept: &(Stat, Weak<OwnedFd>)| kept.1.upgrade().is_some();

@@ -58,7 +58,7 @@ pub enum SetupError {
         ird: u16,
     },
     /// The peer requires a ready-to-receive message of an unsupported type (RFC 6581 section 9.2).
-    #[error("no common ready-to-receive message")]
+    #[error("no common type of ready-to-receive (RTR) message")]
     NoReadyMessage,
     /// The local private data is too long.
     #[error("too much private data: {0} octets (limit 196, or 200 without IRD and ORD)")]
@@ -312,10 +312,10 @@ mod tests {
         }
         let without = FrameHeader { kind: FrameKind::Reply, ..request(false) };
         let with_crc = Offer { crc: true, ..OWN };
-        assert!(with_crc.conclude(&without, None).unwrap().crc, "required by the local peer");
+        assert!(with_crc.conclude(&without, None).unwrap().crc, "the local offer requires CRCs");
         assert!(!OWN.conclude(&without, None).unwrap().crc);
         let with = FrameHeader { crc: true, ..without };
-        assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "required by the peer");
+        assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "the peer requires CRCs");
     }
 
     /// Requirement: R902

@@ -25,7 +25,7 @@ pub(super) fn check<'a>(
             return Err("a returned segment is longer than the offered segment");
         }
         if segment.length > 0 && !full {
-            return Err("a returned chunk has a gap");
+            return Err("a returned chunk has data after a segment that is not full");
         }
         full = segment.length == offered.length;
     }

@@ -186,7 +186,7 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
 const fn without_items<Q: Procedure>() {
     assert!(
         Q::Args::HELD.is_none() && Q::Res::HELD.is_none(),
-        "a program that is called only in the backward direction has no DDP-eligible data, since this implementation sends no chunks in that direction (RFC 8167 section 5.3 makes them optional); remove `#[ddp_eligible]` from the arguments and the result, or give the program a `Binding` and call it through `bidirectional`"
+        "a program that is called only in the backward direction cannot have DDP-eligible data, because this implementation sends no chunks in that direction (RFC 8167 section 5.3 makes them optional); remove `#[ddp_eligible]` from the arguments and the result, or give the program a `Binding` and call it through `bidirectional`"
     );
 }
 

@@ -361,7 +361,7 @@ async fn small_calls_do_not_wait_for_large_calls_of_their_owner() {
         settle().await;
         sent += other.complete_sends();
     }
-    assert_eq!(sent, 40, "every small call, but not the large call");
+    assert_eq!(sent, 40, "all small calls have replies, but the large call does not");
 }
 
 /// Waiting calls use memory, although no memory is reserved for them.

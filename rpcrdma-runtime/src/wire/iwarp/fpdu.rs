@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(open(&bad, true), Err(FpduError::Crc), "octet {at} flipped");
         }
         *fpdu.last_mut().unwrap() = 0;
-        assert!(open(&fpdu, false).is_ok(), "without CRCs, the field is ignored");
+        assert!(open(&fpdu, false).is_ok(), "without CRCs, the CRC field is ignored");
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Code {
             (2, 0, 4) => "invalid MPA request or reply",
             (2, 0, 5) => "catastrophic error in MPA",
             (2, 0, 6) => "IRD too small",
-            (2, 0, 7) => "no common ready-to-receive message",
+            (2, 0, 7) => "no common type of ready-to-receive (RTR) message",
             _ => "unknown error",
         }
     }

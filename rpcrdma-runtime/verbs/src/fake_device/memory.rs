@@ -234,16 +234,16 @@ extern "C" fn ibv_dereg_mr(mr: *mut ib::ibv_mr) -> c_int {
     let mut device = device();
     let at = mr.addr();
     if device.windows.values().any(|window| window.bound.as_ref().is_some_and(|bound| bound.region == at)) {
-        device.report("a memory region is destroyed while a window is bound to it");
+        device.report("a memory region is deregistered while a window is bound to it");
         return libc::EBUSY;
     }
     let Some(region) = device.regions.remove(&at) else {
-        device.report("an unknown memory region is destroyed");
+        device.report("an unknown memory region is deregistered");
         return libc::EINVAL;
     };
     region.touch();
     if device.is_used_by_work(region.local_key) {
-        device.report("a memory region is destroyed while posted work uses it");
+        device.report("a memory region is deregistered while posted work uses it");
     }
     if device.faults.fail_deregistration {
         device.leaked_regions.push(region);

@@ -358,7 +358,7 @@ impl Stream {
                 Refusal::Bounds => Code::BASE_OR_BOUNDS,
                 Refusal::Wrap => Code::WRAP,
             };
-            return fault(code, "an RDMA Write is rejected");
+            return fault(code, "an RDMA Write outside the memory that the peer may write");
         }
         count(&mut self.inbound.counters.writes, length, last);
         let offset = offset.wrapping_add(u64::try_from(length).unwrap_or(u64::MAX));
@@ -396,10 +396,10 @@ impl Stream {
                 self.outbound.respond(&request, data, Some(request.source_stag));
                 Ok(())
             }
-            Err(Refusal::Unknown) => fault(Code::READ_INVALID_STAG, "a Read Request is rejected"),
-            Err(Refusal::Rights) => fault(Code::ACCESS_RIGHTS, "a Read Request is rejected"),
-            Err(Refusal::Bounds) => fault(Code::READ_BOUNDS, "a Read Request is rejected"),
-            Err(Refusal::Wrap) => fault(Code::READ_WRAP, "a Read Request is rejected"),
+            Err(Refusal::Unknown) => fault(Code::READ_INVALID_STAG, "a Read Request for an unknown handle"),
+            Err(Refusal::Rights) => fault(Code::ACCESS_RIGHTS, "a Read Request for a sink"),
+            Err(Refusal::Bounds) => fault(Code::READ_BOUNDS, "a Read Request exceeds its region"),
+            Err(Refusal::Wrap) => fault(Code::READ_WRAP, "a Read Request wraps around the end of memory"),
         }
     }
 
