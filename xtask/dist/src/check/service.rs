@@ -22,8 +22,8 @@ const CALLER: u32 = 1234;
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Boots a Debian root in which the service is enabled. The service must have only the capabilities of its
-/// unit, act as its callers, and write only where the unit allows it. The service must also reload its
-/// configuration and stop.
+/// unit, log what it may do, act as its callers, and write only where the unit allows it. The service must
+/// also reload its configuration and stop.
 pub(super) fn check(unpacked: &Unpacked<'_>, root: &Path) -> Result<()> {
     need("systemd-nspawn", "systemd-container")?;
     if let Err(error) = run::output(nspawn(root).arg("true")) {
@@ -35,6 +35,8 @@ pub(super) fn check(unpacked: &Unpacked<'_>, root: &Path) -> Result<()> {
         run::output(inside(system).args(["is-active", "nfs3d"])).is_ok().then_some(system)
     })?;
     check_confinement(system)?;
+    let status = run::output(inside(system).args(["status", "--full", "--lines=50", "--no-pager", "nfs3d"]))?;
+    ensure!(status.contains("acts as each caller"), "the log does not say what nfs3d may do: {status}");
 
     // The build may be in a private home directory, which the unprivileged caller cannot read.
     let local = tempfile::tempdir()?;
