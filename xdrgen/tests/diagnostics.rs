@@ -161,13 +161,13 @@ fn each_code_has_a_page_and_a_fixture() {
     let fixtures = fixtures();
     let tried: BTreeSet<&str> =
         fixtures.iter().filter_map(|fixture| fixture.expected.split(' ').next()).collect();
-    assert_eq!(codes, tried, "all codes, and the codes that have fixtures");
+    assert_eq!(codes, tried, "each code must have a fixture (left: codes, right: codes of fixtures)");
     for code in codes {
         let page = diag::page(code).expect("a page");
         let (title, text) = page.split_once("\n\n").expect("a title");
         let text = format!("\n{text}");
         let prose = text.split("\n```").step_by(2).any(|prose| prose.trim().contains(' '));
-        assert!(title.starts_with(&format!("## {code}: ")) && prose, "{code} has no prose");
+        assert!(title.starts_with(&format!("## {code}: ")) && prose, "{code}: wrong title or no prose");
     }
 }
 

@@ -26,7 +26,7 @@ const OWN_TOGETHER: &[&[&str]] = &[&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"]];
 
 /// Documents with errors, and the reasons. Their valid definitions are emitted with `keep_going`.
 const REFUSED: &[(&str, &str)] = &[
-    ("x/ypserv-ypxfrd.x", "a stray letter in the text of an enum"),
+    ("x/ypserv-ypxfrd.x", "a stray letter after the comment of the last member of an enum"),
     ("rfc/rfc1094.txt", "procedures with undefined or omitted types"),
     ("rfc/rfc5040.txt", NOTHING),
     ("rfc/rfc5041.txt", NOTHING),

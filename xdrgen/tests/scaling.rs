@@ -47,7 +47,7 @@ fn work_grows_with_the_document() {
         let grown = |of: fn(&AllocationInfo) -> u64| of(&many) as f64 / of(&few) as f64;
         let (count, bytes, peak) =
             (grown(|info| info.count_total), grown(|info| info.bytes_total), grown(|info| info.bytes_max));
-        let found = format!("{count:.1}x allocations, {bytes:.1}x bytes, {peak:.1}x bytes at once");
+        let found = format!("{count:.1}x allocations, {bytes:.1}x allocated bytes, {peak:.1}x peak memory");
         let name = shape.name;
         // A buffer that doubles may be half empty in one of the runs.
         let fits = count <= times * 1.1 && bytes <= times * 1.5 && peak <= times * 1.5;
@@ -73,7 +73,7 @@ fn work_for_missing_files_grows_with_their_number() {
     let grown = many.count_total as f64 / few.count_total as f64;
     assert!(grown <= limit, "{grown:.1}x allocations for {TIMES}x the files");
     let grown = many.bytes_total as f64 / few.bytes_total as f64;
-    assert!(grown <= limit, "{grown:.1}x bytes for {TIMES}x the files");
+    assert!(grown <= limit, "{grown:.1}x allocated bytes for {TIMES}x the files");
 }
 
 fn enumeration(members: usize) -> Sources {
@@ -95,7 +95,7 @@ fn emission_allocates_no_more_than_its_text() {
     let generated = measure(|| text = generate(&sources, &options).files[0].1.len());
     // A growing buffer may have twice the needed capacity.
     let limit = checked.bytes_max + 2 * text as u64;
-    assert!(generated.bytes_max <= limit, "{} bytes at once (limit {limit})", generated.bytes_max);
+    assert!(generated.bytes_max <= limit, "peak memory: {} bytes (limit {limit})", generated.bytes_max);
 }
 
 /// The number of enum members: an eighth of 300,000, so that hash tables have the same load factor as with
@@ -109,5 +109,5 @@ fn a_large_enum_needs_little_memory_per_member() {
     let sources = enumeration(MANY);
     let checked = measure(|| drop(check(&sources, &Options::module("a"))));
     let for_each = checked.bytes_max / MANY as u64;
-    assert!(for_each <= FOR_EACH, "{for_each} bytes for each member (limit {FOR_EACH})");
+    assert!(for_each <= FOR_EACH, "peak memory: {for_each} bytes per member (limit {FOR_EACH})");
 }

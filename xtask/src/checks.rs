@@ -103,7 +103,7 @@ fn layers(root: &Path) -> Result<(), String> {
     if gates > MAX_FEATURE_GATES {
         found.push(format!(
             "rpcrdma-runtime/src: {gates} lines depend on a feature (limit {MAX_FEATURE_GATES}): move the code \
-             into a module that its parent selects"
+             into a module that its parent selects by feature"
         ));
     }
     for (layer, above) in LAYERS {
@@ -214,7 +214,7 @@ fn dependencies(root: &Path) -> Result<(), String> {
     for library in ["ibverbs-sys", "libgssapi-sys"] {
         if all.iter().any(|line| line.starts_with(library)) {
             found.push(format!(
-                "the default build must not depend on {library}: `cargo tree --invert {library}`"
+                "the default build must not depend on {library}: see `cargo tree --invert {library}`"
             ));
         }
     }

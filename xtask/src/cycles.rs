@@ -72,7 +72,7 @@ fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
             .flat_map(|(from, to)| to.iter().filter(|to| cycle.contains(to)).map(|to| (*from, to)))
             .map(|(from, to)| format!("    {} -> {}", file(from), file(to)))
             .collect();
-        format!("{} files import one another:\n{}", cycle.len(), arrows.join("\n"))
+        format!("an import cycle of {} files:\n{}", cycle.len(), arrows.join("\n"))
     };
     Ok(cycles.iter().map(describe).collect())
 }
@@ -336,7 +336,7 @@ mod tests {
         let b = ("b.rs", "use crate::a::A; pub struct B(A);");
         let direct =
             [("lib.rs", "mod a; mod b;"), ("a.rs", "pub struct A; fn f() -> crate::b::B { g() }"), b];
-        assert_eq!(cycles(&direct), ["2 files import one another:\n    a.rs -> b.rs\n    b.rs -> a.rs"]);
+        assert_eq!(cycles(&direct), ["an import cycle of 2 files:\n    a.rs -> b.rs\n    b.rs -> a.rs"]);
         let by_module = [("lib.rs", "mod a; mod b;"), ("a.rs", "use super::b; fn f() { b::g() }"), b];
         assert_eq!(cycles(&by_module).len(), 1);
         let one_way = [("lib.rs", "mod a; mod b;"), ("a.rs", "pub struct A;"), b];
@@ -364,13 +364,13 @@ mod tests {
         let cycle = cycles(&[("lib.rs", "mod a;"), parent, child_of_sibling, sibling]);
         assert_eq!(
             cycle,
-            ["2 files import one another:\n    a/child.rs -> a/other.rs\n    a/other.rs -> a/child.rs"]
+            ["an import cycle of 2 files:\n    a/child.rs -> a/other.rs\n    a/other.rs -> a/child.rs"]
         );
         let through = ("b.rs", "use crate::a::Child; pub struct B(Child);");
         let sibling = ("a/child.rs", "use crate::b::B; pub struct Child(B);");
         let parent = ("a.rs", "mod child; pub use child::*;");
         let cycle = cycles(&[("lib.rs", "mod a; mod b;"), parent, through, sibling]);
-        assert_eq!(cycle, ["2 files import one another:\n    a/child.rs -> b.rs\n    b.rs -> a/child.rs"]);
+        assert_eq!(cycle, ["an import cycle of 2 files:\n    a/child.rs -> b.rs\n    b.rs -> a/child.rs"]);
     }
 
     #[test]
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(cycles(&[library, a, main, of_program, one_way]), [""; 0]);
         let back = ("bin/p/b.rs", "use crate::a::A; pub struct B(A);");
         let expected =
-            "2 files import one another:\n    bin/p/a.rs -> bin/p/b.rs\n    bin/p/b.rs -> bin/p/a.rs";
+            "an import cycle of 2 files:\n    bin/p/a.rs -> bin/p/b.rs\n    bin/p/b.rs -> bin/p/a.rs";
         assert_eq!(cycles(&[library, a, main, of_program, back]), [expected]);
     }
 

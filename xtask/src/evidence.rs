@@ -191,7 +191,8 @@ fn replace(text: &str, part: &str, content: &str) -> Result<String, String> {
     let begin = format!("<!-- generated: {part} -->\n");
     let end = "<!-- end -->\n";
     let parts = text.split_once(&begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));
-    let (head, tail) = parts.ok_or_else(|| format!("`<!-- generated: {part} -->` or its end is missing"))?;
+    let (head, tail) =
+        parts.ok_or_else(|| format!("`<!-- generated: {part} -->` or its `<!-- end -->` is missing"))?;
     Ok([head, &begin, content, end, tail].concat())
 }
 

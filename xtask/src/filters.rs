@@ -32,7 +32,7 @@ pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), St
     if !filters.skip.is_empty() {
         let unmatched = Filters { only: &[], ..*filters }.unmatched(&list(&command)?);
         if !unmatched.is_empty() {
-            return Err(format!("no test name matches the skip filter: {}", unmatched.join(", ")));
+            return Err(format!("skip filters that match no test name: {}", unmatched.join(", ")));
         }
     }
     command.arg("--").args(filters.only);
@@ -98,9 +98,9 @@ impl<'a> Unmatched<'a> {
 
     fn done(self) -> Result<(), String> {
         if !self.filters.is_empty() {
-            return Err(format!("no test name matches the filter: {}", self.filters.join(", ")));
+            return Err(format!("filters that match no test name: {}", self.filters.join(", ")));
         }
-        if self.ran { Ok(()) } else { Err("the filters exclude all tests".to_owned()) }
+        if self.ran { Ok(()) } else { Err("no test ran: all tests are excluded or ignored".to_owned()) }
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(outcome(&["faults::", "captures::"], &lines), Ok(()));
         assert_eq!(
             outcome(&["faults::", "gone::"], &lines),
-            Err("no test name matches the filter: gone::".to_owned())
+            Err("filters that match no test name: gone::".to_owned())
         );
         assert_eq!(outcome(&[], &lines), Ok(()));
     }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn an_invocation_without_tests_is_an_error() {
         let lines = ["running 0 tests", "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured"];
-        assert_eq!(outcome(&[], &lines), Err("the filters exclude all tests".to_owned()));
+        assert_eq!(outcome(&[], &lines), Err("no test ran: all tests are excluded or ignored".to_owned()));
         assert!(outcome(&["a"], &lines).is_err());
         let ignored = ["test faults::cut ... ignored, takes hours"];
         assert!(outcome(&["faults::"], &ignored).is_err(), "an ignored test does not run");

@@ -122,7 +122,7 @@ fn run_once(binary: &Binary, folder: &Path, number: usize) -> Result<Vec<String>
     let path = folder.join(format!("run-{number}-{name}.txt"));
     fs::write(&path, output).map_err(|error| format!("{}: {error}", path.display()))?;
     if failed.is_empty() {
-        failed.push(format!("{name} {outcome} without naming a test"));
+        failed.push(format!("{name} {outcome}, and its output names no failed test"));
     }
     Ok(failed)
 }
@@ -144,7 +144,7 @@ mod tests {
         let binary = Binary { program: script.clone(), package: folder.path().to_path_buf() };
         for (lines, expected) in [
             ("echo 'test one ... ok'; echo 'test two::three ... FAILED'; exit 101", "two::three in b-34"),
-            ("exit 101", "b-34 failed without naming a test"),
+            ("exit 101", "b-34 failed, and its output names no failed test"),
         ] {
             fs::write(&script, format!("#!/bin/sh\n{lines}\n")).unwrap();
             fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();

@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     for (name, _) in &chosen {
         build.args(["--bin", name]);
     }
-    succeed(build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &folder), "cannot build the targets")?;
+    succeed(build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &folder), "cannot build the fuzz targets")?;
     let programs = folder.join(&host).join("release");
     let queue = Mutex::new(chosen.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -117,7 +117,7 @@ fn host() -> Result<String, String> {
         Command::new("rustc").arg("-vV").output().map_err(|error| format!("`rustc -vV`: {error}"))?;
     let output = String::from_utf8_lossy(&output.stdout);
     let host = output.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "`rustc -vV` does not name its host".to_owned())
+    host.map(str::to_owned).ok_or_else(|| "the output of `rustc -vV` has no line `host: ...`".to_owned())
 }
 
 fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {

@@ -101,7 +101,7 @@ impl<'a> Gate<'a> {
     fn step(&mut self, name: &str, limit: Duration) -> Result<Outcome, String> {
         let left = DEADLINE.saturating_sub(self.began.elapsed());
         if left.is_zero() {
-            print(&format!("\n==> {name}: the deadline of the gate has passed"));
+            print(&format!("\n==> {name}: not started, because the deadline of the gate has passed"));
             self.report.add(name, Outcome::TimedOut, Duration::ZERO);
             return Ok(Outcome::TimedOut);
         }
@@ -145,7 +145,7 @@ impl<'a> Gate<'a> {
         loop {
             let left = SOAK_MARK.saturating_sub(self.began.elapsed());
             let Some(job) = jobs::next(&ledger, left, &tried) else {
-                print(&format!("\n==> no long job fits into {} minutes", left.as_secs() / 60));
+                print(&format!("\n==> no long job fits into the remaining {} min", left.as_secs() / 60));
                 return Ok(());
             };
             print(&format!("\n==> next long job: {job}"));
@@ -153,7 +153,7 @@ impl<'a> Gate<'a> {
             match self.limited(job, limit)? {
                 (Outcome::NotRun | Outcome::NotReached, _) => tried.push(job),
                 (Outcome::TimedOut, _) => {
-                    self.report.set_not_run(job, "terminated by the deadline of the gate");
+                    self.report.set_not_run(job, "terminated at the deadline of the gate");
                     return Ok(());
                 }
                 (outcome @ (Outcome::Passed | Outcome::Failed), took) => {

@@ -171,7 +171,7 @@ pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     let readme = fs::read_to_string(root.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let commands = commands_below(&readme, SECTION)?;
     let (server, others) = commands.split_first().ok_or("README.md: no commands")?;
-    let server = server.strip_suffix('&').ok_or("README.md: the first command does not end in `&`")?;
+    let server = server.strip_suffix('&').ok_or("README.md: the server's command does not end in `&`")?;
     let (listing, others) = others.split_last().ok_or("README.md: no command lists the directory")?;
     if !ready(root, "readme-mount", KERNEL, &[])? {
         return Ok(());

@@ -212,7 +212,7 @@ mod tests {
         };
         assert_eq!(ledger.by_age(["b", "x", "a", "y"]), ["x", "y", "a", "b"]);
         assert_eq!(ledger.last("b").map(|entry| entry.passed), Some(false));
-        assert_eq!(ledger.duration("b"), Some(Duration::from_secs(20)), "the duration of a successful run");
+        assert_eq!(ledger.duration("b"), Some(Duration::from_secs(20)), "failed runs are ignored");
         assert_eq!(ledger.duration("x"), None);
     }
 

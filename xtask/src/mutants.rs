@@ -50,7 +50,7 @@ const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
 const PARTS: usize = 240;
 /// Enables incremental compilation, which `.ci/run` disables: each mutation changes one crate only slightly.
 const INCREMENTAL: [(&str, &str); 1] = [("CARGO_INCREMENTAL", "1")];
-const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
+const INSTALL: &str = "cargo-mutants is missing: run `cargo install cargo-mutants --locked`";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,7 +149,7 @@ impl List {
                 format!("{}: `cargo test {}` runs no test that names {id}", mutation.name, mutation.test)
             }));
             if mutation.breaks.is_empty() || !names.insert(&mutation.name) {
-                found.push(format!("{}: listed without a rule, or listed twice", mutation.name));
+                found.push(format!("{}: `breaks` is empty, or the name is not unique", mutation.name));
             }
             found.extend(mutation.applied(root).err());
         }
@@ -277,7 +277,7 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
             (Outcome::CaughtByOtherTests, None) => by_others += 1,
             (Outcome::Survived, Some(_)) => explained += 1,
             (Outcome::Caught | Outcome::CaughtByOtherTests, Some(_)) => {
-                found.push(format!("{} is detected: remove its reason", mutation.name))
+                found.push(format!("{} is detected: remove its `reason`", mutation.name))
             }
             (Outcome::Survived, None) => {
                 found.push(format!("{} survived, although it breaks {breaks}", mutation.name))
@@ -427,7 +427,7 @@ fn try_generated(root: &Path, list: &List, part: Option<&str>) -> Result<(), Str
             Ok(outcomes) => all.add(&outcomes),
             Err(error) => found.push(format!("part {part}: {error}")),
         }
-        print(&format!("generated mutations, up to part {part}:"));
+        print(&format!("generated mutations tried so far (last part: {part}):"));
         all.by_layer().iter().for_each(|line| print(line));
     }
     found.extend(unexplained(&all.missed, &list.survivors));
@@ -616,7 +616,7 @@ mod tests {
         ] {
             assert_eq!(outcome(lines), Outcome::CaughtByOtherTests, "{lines:?}");
         }
-        assert_eq!(outcome(&[]), Outcome::Caught, "the tests hung or crashed");
+        assert_eq!(outcome(&[]), Outcome::Caught, "a hang or crash of the tests counts as caught");
         assert_eq!(mutation("m").outcome(&Run::Succeeded, &trace), Outcome::Survived);
     }
 

@@ -14,7 +14,7 @@ type Needs = [(&'static str, &'static str)];
 
 const COMMON: &Needs = &[("rpcbind", "rpcbind"), ("unshare", "util-linux"), ("ip", "iproute2")];
 const LIBNFS: &Needs = &[("nfs-ls", "libnfs-utils"), ("nfs-cp", "libnfs-utils"), ("nfs-cat", "libnfs-utils")];
-const GANESHA: &Needs = &[("ganesha.nfsd", "nfs-ganesha and nfs-ganesha-vfs")];
+const GANESHA: &Needs = &[("ganesha.nfsd", "nfs-ganesha, with nfs-ganesha-vfs")];
 
 /// A script that mounts a tmpfs and starts an rpcbind in the new namespaces, and then runs the tests.
 const SETUP: &str = "mount -t tmpfs peers /run && mkdir /run/peers /run/ganesha && ip link set lo up && \

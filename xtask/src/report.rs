@@ -117,10 +117,10 @@ impl fmt::Display for NotRun {
             writeln!(out, "  {what}: {why}")?;
         }
         if !self.elsewhere.is_empty() {
-            writeln!(out, "\nleft to other steps and long jobs (.ci/run --soak JOB):")?;
+            writeln!(out, "\ntests that other steps or long jobs run (.ci/run --soak JOB):")?;
         }
         for (why, count) in &self.elsewhere {
-            writeln!(out, "  {count} times: {why}")?;
+            writeln!(out, "  {why} ({count})")?;
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Report {
         let failed = self.steps.iter().filter(|(_, outcome, _)| outcome.is_failure());
         let mut failures: Vec<_> = failed.map(|(step, outcome, _)| format!("{step} ({outcome})")).collect();
         if strict && !self.not_run.is_empty() {
-            failures.push("STRICT=1 and a test or step did not run".to_owned());
+            failures.push("a test or step that did not run (STRICT=1)".to_owned());
         }
         failures
     }
@@ -197,7 +197,7 @@ mod tests {
         assert!(!not_run.add("tests", records));
         assert!(not_run.add("miri", "miri\tno nightly Rust\n"));
         let expected = "\nnot run:\n  verbs::a: no packages\n  miri: no nightly Rust\n\
-                        \nleft to other steps and long jobs (.ci/run --soak JOB):\n  2 times: RPCRDMA_LAB is not set\n";
+                        \ntests that other steps or long jobs run (.ci/run --soak JOB):\n  RPCRDMA_LAB is not set (2)\n";
         assert_eq!(not_run.to_string(), expected);
     }
 
@@ -213,7 +213,7 @@ mod tests {
         assert!(report.failures(true).is_empty(), "a test left to another step is not a failure");
         report.not_run.add("miri", "miri\tno nightly Rust\n");
         assert!(report.failures(false).is_empty());
-        assert_eq!(report.failures(true), ["STRICT=1 and a test or step did not run"]);
+        assert_eq!(report.failures(true), ["a test or step that did not run (STRICT=1)"]);
         report.add("clippy", Outcome::TimedOut, Duration::from_secs(1200));
         assert_eq!(report.failures(false), ["clippy (timed out)"]);
         assert!(report.to_string().starts_with("fmt     passed         1:01\nclippy  timed out     20:00\n"));

@@ -21,7 +21,10 @@ pub(crate) fn check(root: &Path, steps: &[&str]) -> Result<(), String> {
     for (line, statement) in statements(&text) {
         let references: Vec<_> = references(&statement).collect();
         if references.is_empty() {
-            found.push(format!("{DOCUMENT}:{line}: no test or step: name a test as `file.rs::test`"));
+            found.push(format!(
+                "{DOCUMENT}:{line}: no test or step: name a test as `file.rs::test`, or a step as \
+                 `cargo xtask ci STEP`"
+            ));
         }
         for reference in references {
             if let Some(what) = reference.problem(root, &sources, steps)? {

@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     for name in DOCUMENTS {
         let values = encoded(root, &folder, name)?;
         let head = format!(
-            "# Values of the types of specs/{name}.txt, encoded by rpcgen's C code: a type, and its bytes.\n\
+            "# Each line: a type of specs/{name}.txt and the bytes of a value, encoded by rpcgen's C code.\n\
              # Written by `cargo xtask vectors`.\n"
         );
         write(&root.join(format!("tests/vectors/rpcgen-{name}.txt")), &format!("{head}{values}"))?;

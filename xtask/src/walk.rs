@@ -207,7 +207,7 @@ impl Walk<'_> {
         let guide = self.read(COMPILE)?;
         let commands = block(&guide, "rpcrdma-xdrgen check")?;
         let line = commands.lines().find(|line| line.contains(" --crate kv-protocol "));
-        let line = line.ok_or("the guide has no command with --crate")?;
+        let line = line.ok_or("the guide `compile` has no command with `--crate kv-protocol`")?;
         let wrong = replaced(line, " --crate kv-protocol ", " --crate kv.protocol ")?;
         match self.shell(&package.directory, &wrong) {
             Ok(()) => Err(format!("`{wrong}` succeeded")),

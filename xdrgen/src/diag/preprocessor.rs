@@ -14,7 +14,7 @@ kinds! {
             true => "a second `#else` for one `#if`",
             false => "an `#elif` after its `#else`",
         })
-        .help("the text of this branch is omitted: `#else` is the last branch");
+        .help("the text of this branch is omitted: `#else` must be the last branch");
     /// An unsupported condition.
     X105 Warning OddCondition => text("unsupported condition: assumed to be true")
         .help("write the condition with `defined(NAME)`, numbers, and the operators of C");
@@ -81,7 +81,7 @@ impl Fault {
                 format!(
                     "wrong number of arguments for the macro `{name}`: found {found}, expected {expected}"
                 ),
-                "pass as many arguments as its `#define` has parameters",
+                "pass one argument for each parameter of the macro",
             ),
         }
     }

@@ -86,7 +86,7 @@ kinds! {
     /// an arm has several declarations
     X116 Error SecondDeclaration => text("an arm has several declarations")
         .label("the second declaration")
-        .help("put both into a `struct { ... } name;`");
+        .help("put the declarations into a `struct { ... } name;`");
     /// Several declarations in an arm of a published document.
     X116 Warning SeveralDeclarations => text("an arm has several declarations")
         .label("the second declaration")
@@ -111,7 +111,7 @@ kinds! {
     /// An argument with the name of a type. If a `,` is missing, the name may be another argument's type.
     X119 Warning ArgumentLikeType { name: String } => text(format!("an argument is named `{name}`, like a type"))
         .label("read as a name")
-        .help("write a `,` before it if it is the type of another argument");
+        .help("if it is the type of another argument, write a `,` before it");
     /// opaque data without a size
     X120 Error OpaqueSize => text("opaque data without a size")
         .label("expected `[` or `<`")
@@ -149,7 +149,7 @@ kinds! {
     /// `opaque` and `string` cannot be optional
     X129 Error PointerToBytes => text("`opaque` and `string` cannot be optional")
         .label("expected a name")
-        .help("`opaque name<>` and `string name<>` may be empty; for optional data, define a type");
+        .help("`opaque name<>` and `string name<>` may be empty; for optional data, name the type with `typedef`");
     }
 }
 
@@ -255,7 +255,9 @@ fn instead(message: String, expected: &Expected, near: &TokenContext) -> Text {
 fn hint(expected: &Expected, near: &TokenContext) -> Option<&'static str> {
     use Expected::{Arm, Definition, Field, MemberEnd, Name, Procedure, Token, Value, Version};
     Some(match (expected, near.word.as_deref()?) {
-        (_, "-") => "a name consists of letters, digits and `_`; the `-` of a number directly precedes it",
+        (_, "-") => {
+            "a name consists of letters, digits and `_`; write the `-` of a negative number before its digits"
+        }
         (Token("switch"), _) => "a union is written `union name switch (type name) { ... };`",
         (Definition, _) if near.next == "=" => "a constant begins with `const`: `const NAME = value;`",
         (Definition, _) if near.next == "{" => "`struct`, `enum` or `program` is missing before the name",

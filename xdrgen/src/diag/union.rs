@@ -31,7 +31,7 @@ kinds! {
         .label("a message with such a value cannot be decoded")
         .help("add the arms, or `default: void;`");
     /// not a valid discriminant
-    X215 Error NoDiscriminant => text("this type cannot select the arm of a union")
+    X215 Error NoDiscriminant => text("this type cannot be the discriminant of a union")
         .label("not an int, an unsigned int, a bool or an enum")
         .help(DISCRIMINANTS);
     /// a label is not a value of the discriminant

@@ -17,7 +17,7 @@ pub fn check<T: Sample + Xdr>(of_twin: [Size; 2], read: fn(&[u8], &mut Writer) -
         assert_eq!(counted.count_total, 0);
         assert_eq!(writer.as_slice(), &bytes[..]);
         for end in (0..bytes.len()).step_by(1 + bytes.len() / 64) {
-            assert!(read(&bytes[..end], &mut Writer::new()).is_err(), "truncated to {end} bytes");
+            assert!(read(&bytes[..end], &mut Writer::new()).is_err(), "accepts a prefix of {end} bytes");
         }
     }
 }

@@ -64,7 +64,7 @@ fn compile(workspace: &Workspace) -> Result<PathBuf> {
     let libraries =
         run::output(Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]))?;
     if !Path::new(&libraries).exists() {
-        bail!("no standard library for {triple}; install it with `rustup target add {triple}`");
+        bail!("no standard library for {triple}; run `rustup target add {triple}`");
     }
     let mut command = workspace.cargo();
     command.args(["build", "--locked", "--profile", "dist", "--target", &triple]);

@@ -37,7 +37,7 @@ fn need(program: &str, package: &str) -> Result<()> {
     if run::is_installed(program) {
         Ok(())
     } else {
-        not_run(format!("{program} is missing (package {package})"))
+        not_run(format!("{program} is not installed (package {package})"))
     }
 }
 
@@ -116,7 +116,7 @@ fn static_programs(unpacked: &Unpacked<'_>) -> Result<()> {
         let headers = run::output(Command::new("readelf").args(["--wide", "--program-headers"]).arg(&path));
         let headers = match headers {
             Err(_) if !run::is_installed("readelf") => {
-                return not_run("readelf is missing (package binutils)");
+                return not_run("readelf is not installed (package binutils)");
             }
             headers => headers?,
         };
@@ -298,7 +298,7 @@ fn serve_and_use(root: &Path, bin: &str) -> Result<()> {
     client(&["get", &file, "/tmp/check/back"])?;
     for copy in ["export/file", "back"] {
         if fs::read(local.join(copy))? != data {
-            bail!("{copy} differs from the file that nfs3 put");
+            bail!("{copy} differs from the file that `nfs3 put` copied");
         }
     }
     Ok(())

@@ -163,7 +163,7 @@ fn stale_jobs(ledger: &str, since: &str, jobs: &[String]) -> Result<Vec<String>>
     let finding = |(job, run): (&str, Option<(&str, &str)>)| match run {
         None => Some(format!("{job}: never run")),
         Some((date, _)) if date < since => {
-            Some(format!("{job}: last run on {date}, before the last version"))
+            Some(format!("{job}: last run on {date}, before the last release"))
         }
         Some((date, outcome)) if outcome != "passed" => Some(format!("{job}: {outcome} on {date}")),
         Some(_) => None,
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(stale(""), ["c: failed on 2026-01-05T00:00:00Z", "d: never run"]);
         assert_eq!(
             stale("2026-01-03T00:00:00Z")[0],
-            "b: last run on 2026-01-02T00:00:00Z, before the last version"
+            "b: last run on 2026-01-02T00:00:00Z, before the last release"
         );
         assert!(stale_jobs("2026-01-01 a passed", "", &[]).is_err());
     }

@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn attributes_apply_to_the_next_definition() {
-        assert!(ids("#[test] struct S; fn r001_x() {}").is_empty(), "a function that is not a test");
+        assert!(ids("#[test] struct S; fn r001_x() {}").is_empty(), "only tests name rules");
         assert!(ids("#[cfg(test)] fn r001_x() {}").is_empty());
     }
 }

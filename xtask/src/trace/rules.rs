@@ -272,7 +272,7 @@ fn input_entry(input: Input, document: &str, place: String) -> Raw {
 fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found: &mut Vec<String>) -> Entry {
     let mut say = |what: &str| found.push(format!("{}: {} {what}", entry.place, entry.id));
     if !is_id(&entry.id, if entry.level.is_some() { 'R' } else { 'H' }) {
-        say("is not an id: R and three digits for a rule, H and two digits for a hostile input");
+        say("is not an id: expected R and three digits for a rule, H and two digits for a hostile input");
     }
     if entry.level.is_some() && !entry.section.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         say("has no section");
@@ -313,7 +313,7 @@ fn check_groups(groups: &[Group], by_id: &BTreeMap<String, Entry>, found: &mut V
     for group in groups {
         let ids = between(&group.first, &group.last);
         if ids.is_empty() {
-            found.push(format!("{GROUPS}: `{}` is not a range of ids", group.title));
+            found.push(format!("{GROUPS}: `{}`: `first` to `last` is not a range of ids", group.title));
         }
         for id in ids {
             if let Some(other) = wanted.insert(id.clone(), &group.title) {

@@ -238,7 +238,7 @@ pub fn check(codec: &Codec) {
             survives_changed_words(codec, &bytes);
         }
     }
-    assert_eq!(reached.len(), codec.choices, "{}: some arms or members did not occur", codec.name);
+    assert_eq!(reached.len(), codec.choices, "{}: the samples lack some arms or members", codec.name);
     survives_repeated_words(codec);
 }
 

@@ -47,7 +47,7 @@ pub(super) fn check(unpacked: &Unpacked<'_>, root: &Path) -> Result<()> {
     let client = Client { program, data, url: format!("rdma://127.0.0.1:{port}") };
     client.put("data/file")?;
     let stored = root.join("srv/data/file");
-    ensure!(fs::read(&stored)? == fs::read(&client.data)?, "the stored file differs");
+    ensure!(fs::read(&stored)? == fs::read(&client.data)?, "the stored file differs from the client's file");
     ensure!(fs::metadata(&stored)?.uid() == CALLER, "the stored file does not belong to its creator");
     client.is_refused("system/file")?;
 
@@ -80,7 +80,7 @@ impl Container {
     fn wait_for<T>(&mut self, what: &str, mut attempt: impl FnMut(u32) -> Option<T>) -> Result<T> {
         poll(what, || {
             if let Some(status) = self.0.try_wait()? {
-                bail!("the container ended ({status}) before {what}");
+                bail!("no {what}: the container ended ({status})");
             }
             Ok(first_child(self.0.id()).and_then(&mut attempt))
         })
@@ -89,7 +89,7 @@ impl Container {
     /// Shuts the container down. On SIGTERM, systemd-nspawn asks the container's systemd to shut down.
     fn stop(mut self) -> Result<()> {
         signal(self.0.id(), "TERM")?;
-        let status = poll("end of the container after SIGTERM", || Ok(self.0.try_wait()?))?;
+        let status = poll("shutdown of the container", || Ok(self.0.try_wait()?))?;
         ensure!(status.success(), "the container failed: {status}");
         Ok(())
     }
