@@ -66,7 +66,7 @@ pub(crate) fn measure() {
     std::thread::sleep(Duration::from_millis(500));
     let each = (resident_kib(&child) - before) / MEASURED as f64;
     println!(
-        "  the server's resident memory: {each:.1} KiB for each of {MEASURED} connections (goal: {GOAL_KIB})"
+        "  the server's resident memory: {each:.1} KiB for each of {MEASURED} connections (goal: below {GOAL_KIB})"
     );
     // Reserve descriptors for everything except the clients.
     let crowd = CROWD.min(descriptors.saturating_sub(100)).max(clients.len());

@@ -38,7 +38,7 @@ pub(crate) fn check(container: &Container<'_>) -> Result<()> {
         Body::Enum(variants) if variants.is_empty() => {
             errors.at(
                 container.owner.ident,
-                "an enum without values cannot be encoded: add a value, or write a `u32`",
+                "an enum without variants cannot be encoded: add a variant, or use `u32` instead",
             );
         }
         Body::Enum(_) => {}

@@ -1,5 +1,5 @@
-//! The steps of the gate that do not run `cargo test`, cheap steps first. `steps.rs` has the steps
-//! that run tests.
+//! The steps of the gate that run before the tests, cheap steps first. `steps.rs` has the steps that run
+//! tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -152,7 +152,7 @@ const OURS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
     ("rpcrdma-derive", &[]),
-    // The runtime uses `rpcrdma-sim` only in its tests, and `rpcrdma-conf` only in its front page's example.
+    // The runtime uses `rpcrdma-sim` only in its tests, and `rpcrdma-conf` only in documentation examples.
     ("rpcrdma-runtime", &["rpcrdma-derive", "rpcrdma-sim", "rpcrdma-conf"]),
     ("rpcrdma-sim", &["rpcrdma-runtime", "rpcrdma-derive"]),
     (VERBS, &["rpcrdma-runtime", "rpcrdma-derive", "rpcrdma-verbs-packages"]),

@@ -32,7 +32,7 @@ kinds! {
         .help("choose another name for the generated crate");
     /// A runtime directory whose path cannot be written as a TOML literal string.
     X402 Error NoDirectory =>
-        text("invalid runtime directory for a manifest: expected one line without apostrophes");
+        text("invalid runtime directory for a manifest: expected a path without apostrophes or control characters");
     /// borrowed types cannot have this derive
     X403 Error BorrowedDerive { derive: String } => text(format!("borrowed output cannot derive `{derive}`"))
         .help("use `bytes` output: its values own their data");

@@ -38,8 +38,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) definitions: Vec<&'a Definition>,
     types: HashMap<&'a str, &'a Definition>,
     values: HashMap<&'a str, Named<'a>>,
-    /// For each name that programs, versions or procedures define with different numbers: the position of
-    /// the first definition with the second number.
+    /// By name: the position of the first program, version or procedure with this name whose number conflicts
+    /// with an earlier one.
     second_numbers: HashMap<&'a str, Span>,
     /// The programs. Their names also denote their numbers, which are in `values`.
     programs: HashMap<&'a str, &'a Definition>,
@@ -336,8 +336,8 @@ impl<'a> Scope<'a> {
         self.values.get(name).copied()
     }
 
-    /// If programs, versions or procedures define a name with different numbers, returns the position of the
-    /// first definition with the second number.
+    /// Returns the position of the first program, version or procedure with this name whose number conflicts
+    /// with an earlier one, if there is one.
     pub(crate) fn second_number(&self, name: &str) -> Option<Span> {
         self.second_numbers.get(name).copied()
     }
