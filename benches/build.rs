@@ -25,7 +25,7 @@ mod peers {
         rpcrdma_xdrgen::Build::new().document("../specs/nfs3.txt").name("borrowed").borrowed().compile()?;
         let mut code = Vec::new();
         jsgf::generate(MESSAGES, File::open(MESSAGES)?, &mut code).map_err(|error| error.to_string())?;
-        // The workspace forbids unsafe code, so arrays of octets start with zeros.
+        // The workspace forbids unsafe code, so arrays of octets are zeroed instead of left uninitialized.
         let zeroed = String::from_utf8(code)?.replace(UNINITIALIZED, "[0; _]");
         fs::write(out.join("jsgf.rs"), zeroed)?;
         let text = fs::read_to_string(MESSAGES)?;

@@ -1,4 +1,4 @@
-//! Prints the medians of a run, and the ratios of the best other implementation's medians to ours.
+//! Prints the medians of a run, and the ratios of the fastest peer's medians to ours.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ const PEERS: [&str; 4] = ["nfs3_types", "xdr-codec", "fastxdr", "libtirpc"];
 
 #[derive(Clone, Copy)]
 enum Goal {
-    /// The minimum ratio of the best other implementation's median to ours.
+    /// The minimum ratio of the fastest peer's median to ours.
     Ratio(f64),
     /// The maximum median in nanoseconds, on an idle machine.
     Nanoseconds(f64),

@@ -43,7 +43,7 @@ use rpcrdma_runtime::{GssError, GssExchange, GssMechanism};
 
 use self::context::{Exchange, Role};
 
-/// The mechanism of a client: creates contexts with one service, for the user whose ticket is in the
+/// The mechanism of a client. It creates contexts with one service, for the user whose ticket is in the
 /// credential cache.
 ///
 /// Each context uses the ticket that is in the cache when the context is created.
@@ -81,7 +81,8 @@ impl GssMechanism for Krb5Client {
     }
 }
 
-/// The mechanism of a server: accepts contexts for one service, with any of the service's keys in the keytab.
+/// The mechanism of a server. It accepts contexts for one service, with any of the service's keys in the
+/// keytab.
 ///
 /// A client's name is its principal, such as `alice@EXAMPLE.ORG`.
 #[derive(Clone)]

@@ -57,7 +57,8 @@ fn options_and_limits_may_have_more_fields_later() {
     let () = GssServerOptions::default().non_exhaustive;
 }
 
-/// Without a large backlog, the system drops the SYN segments of further peers.
+/// The system drops the SYN segments of peers that do not fit into the backlog, so servers need a large
+/// backlog.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn hundreds_of_connections_wait_to_be_accepted() {

@@ -115,7 +115,7 @@ fn check_all_sinks<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]
 fn twenty_four_levels_of_fixed_size() {
     let value = levels!(value!(0, [7, 8], fixed:));
     check_all_sinks(&value, &words([0, 7, 0, 8]));
-    // In its second pass, the writer writes the elements of an array through `Sink::ahead`.
+    // In the second pass, the elements of the array are encoded into the memory that `Sink::ahead` returns.
     check_all_sinks(
         &vec![value.clone(), value],
         &[&[0, 0, 0, 2], &words([0, 7, 0, 8])[..], &words([0, 7, 0, 8])].concat(),

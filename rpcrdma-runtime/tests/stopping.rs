@@ -1,4 +1,4 @@
-//! A stopping server: running calls complete, new calls are rejected, and a silent peer does not delay the
+//! A stopping server: running calls complete, new calls are dropped, and a silent peer does not delay the
 //! stop.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 

@@ -284,7 +284,7 @@ proptest! {
 
     #[test]
     fn a_reply_survives_write_chunks(value in compound(), min_item in 0usize..70, unused in 0usize..3) {
-        // The responder uses the chunks in order, so an inline item has an empty chunk.
+        // The responder uses the chunks in order, so an inline item has a chunk without segments.
         let all = reduced(&value, 0, 1);
         let chunks: Vec<PlacedItem> = all.items.iter().map(|item| {
             let out = item.data.len() >= min_item;

@@ -276,8 +276,8 @@ fn a_caller_beyond_its_share_of_running_calls_is_uncached() {
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// If the cached replies exceed `max_bytes`, the caller with the most cached bytes loses a reply. This
-/// applies even to a new reply that is the caller's only reply.
+/// If the cached replies exceed `max_bytes`, the caller with the most cached bytes loses a reply. If a new
+/// reply is this caller's only reply, the new reply is evicted.
 #[test]
 fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);

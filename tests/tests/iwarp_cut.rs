@@ -269,7 +269,7 @@ impl Conversation {
                 && !streams[from].is_closed()
                 && !is_lost
             {
-                // This peer has closed the stream, so the other peer also closes.
+                // This peer has closed the stream, so the connection ends for both peers.
                 streams[1 - from].abort(CloseReason::Peer);
                 streams[from].abort(CloseReason::Peer);
             }

@@ -130,7 +130,7 @@ impl Variant {
         Pair::new(&Settings { left: Config { max_segment, ..config }, right: config, ..Settings::default() })
     }
 
-    /// Returns a Reply chunk and several Write chunks: one for each reduced item, an empty chunk for each
+    /// Returns a Reply chunk and Write chunks: a Write chunk for each reduced item, an empty chunk for each
     /// other item, and a surplus chunk.
     fn resources(&self, reply: &Message) -> ReplyResources {
         let len = |len: usize| u32::try_from(len).unwrap() + self.spare;

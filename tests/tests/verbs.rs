@@ -227,7 +227,7 @@ async fn a_connection_that_cannot_be_adopted_is_rejected_alone() {
     // The child occupies all descriptors before it accepts peers.
     let first = connect(address, b"", RECEIVE, &VerbsOptions::default()).await;
     assert!(matches!(first, Err(VerbsError::Refused { .. })), "{first:?}");
-    // The child checks every 20 ms for a rejection, and then releases its descriptors.
+    // The child checks every 20 ms whether it has rejected a peer, and then releases its descriptors.
     let again = async {
         loop {
             match connect(address, b"", RECEIVE, &VerbsOptions::default()).await {
@@ -402,8 +402,8 @@ async fn long_memory((mut local, mut peer): (VerbsConnection, VerbsConnection), 
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
 }
 
-/// The sizes are just below, at and just above the page size. siw immediately copies data that is shorter
-/// than a page, but may read longer data from memory when TCP sends the data. If the provider reused this
+/// The sizes are just below, at and just above the page size. siw immediately copies data shorter than a
+/// page, but may read data of a page or more from memory when TCP sends it. If the provider reused this
 /// memory too early, siw would send the new contents.
 #[tokio::test]
 async fn data_is_captured_at_submission() {

@@ -99,7 +99,8 @@ impl Definition {
         }
     }
 
-    /// Returns true for `typedef x x`, which defines a short name in C and nothing in XDR.
+    /// Returns true for `typedef x x`, and for `typedef struct x x`, which defines a short name in C. Neither
+    /// defines anything in XDR.
     pub(crate) fn is_own_name(&self) -> bool {
         let DefinitionKind::Typedef(Declaration { specifier, name, multiplicity: Multiplicity::One, .. }) =
             &self.kind
@@ -124,7 +125,7 @@ pub enum DefinitionKind {
     Union(Identifier, Box<UnionBody>),
     /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
     Program(ProgramDef),
-    /// A line for C, such as a `%` line, `#include`, or a `#define` that is not a constant.
+    /// A line for C, such as a `%` line, `#include`, or a `#define` that does not define a constant.
     PassThrough(String),
 }
 

@@ -436,7 +436,7 @@ pub(crate) struct Found {
     all: Count,
 }
 
-/// The numbers of findings at a call of [`Found::mark`], to which [`Found::roll_back`] returns.
+/// The numbers of findings at a call of [`Found::mark`]. [`Found::roll_back`] removes all later findings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     kept: usize,

@@ -83,7 +83,7 @@ pub struct Extract {
 }
 
 impl Extract {
-    /// Returns an extract without sections and findings, of a document that does not count as published.
+    /// Returns an extract that has no sections or findings. Its document does not count as published.
     pub(crate) fn new(form: Form, text: String, map: Map) -> Self {
         Extract { form, published: false, text, map, sections: Vec::new(), diagnostics: Vec::new() }
     }

@@ -36,7 +36,7 @@ pub use config::Nfs3dConfig;
 #[command(name = "nfs3d", version)]
 #[non_exhaustive]
 pub struct Nfs3dArguments {
-    /// The options of the single export that is served if the configuration file has no export tables.
+    /// The options of the single export if there is no configuration file, or if it has no export tables.
     /// Otherwise, these options are the defaults for the tables' exports, except for `path`.
     #[command(flatten)]
     pub export: ExportOptions,

@@ -99,9 +99,10 @@ pub struct DuplicateOptions {
 /// A duplicate-request cache. Clones share the cached replies, so one cache can serve several servers.
 ///
 /// While a tracked call runs, a duplicate waits for the same reply. Afterwards a duplicate gets the cached
-/// reply in its own chunks. A duplicate runs only if the reply was not cached, was evicted or has expired, or
-/// if the handler has called [`CallContext::backward`](crate::program::CallContext::backward). A tracked call
-/// runs to completion even if its connection is lost. Replies with an RPC error and replies longer than
+/// reply, over RDMA in the chunks that the duplicate offers. A duplicate runs only if the reply was not
+/// cached, was evicted or has expired, or if the handler has called
+/// [`CallContext::backward`](crate::program::CallContext::backward). A tracked call runs to completion even
+/// if its connection is lost. Replies with an RPC error and replies longer than
 /// [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
 /// RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
 ///

@@ -13,8 +13,8 @@ pub(super) use self::budget::{Account, Permit, SMALL, WaitingMemory};
 use crate::proto::program::CallContext;
 use crate::xdr::Message;
 
-/// The number of bytes that each call over TCP counts toward the budget until its reply is sent, in addition
-/// to the memory reserved for its messages.
+/// The number of bytes that count toward the budget for each call over TCP until its reply is sent, in
+/// addition to the memory reserved for its messages.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
 
 /// The atomics of `budget.rs`. The models replace them with loom's.

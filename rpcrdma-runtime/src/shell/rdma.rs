@@ -211,8 +211,9 @@ impl<C: Connection> RdmaInbound<C> {
         self.stats.refusals(&refusals);
     }
 
-    /// Handles the next completion that needs no waiting, and returns whether there was one. Sends output
-    /// only if no completion is available, so that replies to calls that arrive together share one write.
+    /// Handles the next completion if it is available without waiting. Returns true if a completion was
+    /// handled. Sends output only if no completion is available, so that replies to calls that arrive
+    /// together share one write.
     fn flush(&mut self) -> bool {
         let completion = self.connection.try_completion().or_else(|| {
             self.connection.try_flush();

@@ -183,7 +183,7 @@ impl CallExecutor {
         let CallExecutor { serving: Serving(shared), origin, connection } = self;
         let cache = shared.duplicates.as_ref().filter(|_| shared.services.is_cached(&call.header));
         let known = cache.filter(|cache| cache.tracks(&call.header)).and_then(|cache| {
-            // A call that fails authentication is refused when it runs, and gets no cached reply.
+            // A call that fails authentication must not get a cached reply. `Services::run` rejects the call.
             let principal = shared.services.authenticate(call).ok()?;
             let owner = principal.map_or_else(|| Owner::of_peer(origin.peer), Owner::Principal);
             Some((cache, cache.begin(call, owner, origin.peer, *connection)?))

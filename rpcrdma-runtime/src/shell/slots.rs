@@ -387,7 +387,7 @@ mod tests {
         let (mut heavy, other) = (busy(&slots, 1, 3).await, busy(&slots, 2, 1).await);
         tokio::time::sleep(Duration::from_millis(2)).await;
         heavy[0].set_idle(false);
-        // An idle connection is closed first, even if it was active last.
+        // An idle connection is closed first, even if it is the most recently active connection.
         tokio::time::sleep(Duration::from_millis(2)).await;
         heavy[1].set_idle(true);
         timeout(GRACE / 2, slots.available()).await.unwrap();

@@ -52,9 +52,9 @@ pub trait Sink {
     /// Returns the offset of the next byte in the unreduced stream.
     fn position(&self) -> u64;
 
-    /// Appends a DDP-eligible item after its count. A reducing sink moves the item out of the stream unless
-    /// the item is shorter than the sink's minimum. In all other cases, the item is copied into the stream
-    /// and padded.
+    /// Appends a DDP-eligible item after its count. A reducing sink moves the item out of the stream if the
+    /// item has at least the sink's minimum size. In all other cases, the item is copied into the stream and
+    /// padded.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] from a reducing sink if the position does not fit in 32 bits, or the error of

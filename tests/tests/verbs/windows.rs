@@ -90,7 +90,7 @@ async fn invalidating_a_handle_that_is_not_advertised_closes_the_connection() {
     let Some((mut local, mut peer)) = windowed(at).await else { return };
     let sink = register(&mut local, Memory::Sink(BytesMut::zeroed(100))).await;
     advertise(&mut local, &mut peer).await;
-    // The invalidated handle belongs to the same window, but its key differs from the advertised key.
+    // The handle to invalidate belongs to the same window, but its key differs from the advertised key.
     let invalidate = Some(sink.handle ^ 0x55);
     peer.submit(Action::Send { token: Token(1), message: vec![Bytes::from_static(b"x")], invalidate });
     let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));

@@ -21,8 +21,8 @@ async fn wireshark_decodes_nfs_and_finds_the_same_chunks() {
     }
 }
 
-/// Returns a capture in which a READ requests 4096 bytes of a 1001-byte file, and the file's handle. The
-/// capture has no CRCs, so a test can replace bytes in it.
+/// Creates a file of 1001 bytes and reads it with a READ of 4096 bytes. Returns a capture of these calls, and
+/// the file's handle. The capture has no CRCs, so a test can replace bytes in it.
 async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");

@@ -344,7 +344,8 @@ pub(super) fn empty_replies(facts: &Facts<'_>, found: &mut Found) {
 
 /// X311: a bound on the item of a result that has no eligible item.
 pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
-    // Skips a binding with an invalid item, which was already reported: a bound may refer to that item.
+    // A bound may refer to an invalid item, which was already reported, so bindings with invalid items are
+    // skipped.
     let has_all = |bound: &&Bound<'_>| {
         let is_valid = |item: &Item<'_>| !matches!(item.size, ItemSize::None);
         bound.items.len() == bound.binding.eligible.len() && bound.items.iter().all(is_valid)

@@ -81,8 +81,8 @@ fn fenced(text: &str, lines: &mut Lines<'_>) {
     lines.push(&fence);
 }
 
-/// Appends `text` to `out`. Replaces each tab with `tab`, and each CR or LF with a space, since it would end
-/// the line of the doc comment.
+/// Appends `text` to `out`. Replaces each tab with `tab`. Replaces each CR or LF with a space, since a line
+/// break would end the doc comment.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);

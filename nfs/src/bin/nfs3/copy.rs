@@ -51,7 +51,7 @@ pub(crate) async fn get(
     report.copied(sum, &to.display().to_string())
 }
 
-/// The file appears under the name `to` only when it is complete.
+/// Fetches a file. The copy appears at the path `to` only when it is complete.
 pub(crate) async fn fetch(
     remote: &Remote,
     file: &RemoteFile,

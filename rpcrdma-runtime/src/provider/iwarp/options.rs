@@ -57,8 +57,8 @@ pub struct IwarpOptions {
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     /// Without output, only probes detect a peer that has lost power or its network connection.
     pub keepalive: Option<Keepalive>,
-    /// The capture file for the traffic, with the feature `capture` (default: the file that the environment
-    /// variable `RPCRDMA_PCAP` names, if any).
+    /// The destination of captured traffic. Requires the feature `capture`. By default, the environment
+    /// variable `RPCRDMA_PCAP` names the capture file, if any.
     pub capture: Capture,
     #[doc(hidden)]
     pub non_exhaustive: (),

@@ -1,9 +1,9 @@
 //! Compares the calls per second of two NFSv3 targets: `nfs3bench TARGET BASELINE`.
 //!
 //! A target is a URL, accessed with this project's client, or the local mount point of an NFS export. The
-//! program makes the same calls on both targets in turn, so that other load on the machine
-//! affects both. It prints the ratios of the rates. It checks all data that it writes, and the first and last
-//! words of each READ.
+//! program makes the same calls on both targets in turn, so that other load on the machine affects both. It
+//! prints the ratios of the rates. It checks all data that it writes, and the first and last words of the
+//! data that each READ returns.
 
 mod client_file;
 mod image;
