@@ -35,9 +35,9 @@ pub struct ExportPolicy {
     pub squash: Squash,
     /// The user and group of anonymous callers.
     pub anonymous: (u32, u32),
-    /// The accepted security flavors of NFS calls, most preferred first. Calls with other flavors are
-    /// rejected with AUTH_TOOWEAK, except calls of the procedure NULL. MOUNT returns these flavors, and
-    /// itself accepts calls with any flavor.
+    /// The accepted security flavors of NFS calls, most preferred first. Calls with other flavors that the
+    /// server supports are rejected with AUTH_TOOWEAK, except calls of the procedure NULL. MOUNT returns
+    /// these flavors, and itself accepts calls with any flavor that the server supports.
     pub security: Vec<Security>,
     /// Maps the names of RPCSEC_GSS callers to users.
     pub principals: Principals,
