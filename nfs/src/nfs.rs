@@ -65,8 +65,8 @@ impl<E: Export> NfsHandler<E> {
         NfsHandler { export, read_only: false, policy: Arc::default(), permits: Arc::default() }
     }
 
-    /// Sets which callers are allowed, and their identities. Calls of other callers, except NULL, are
-    /// rejected with AUTH_TOOWEAK.
+    /// Sets which callers are allowed, and their identities. Calls of other callers are rejected
+    /// with AUTH_TOOWEAK, except calls of the procedure NULL.
     #[must_use]
     pub fn policy(self, policy: Arc<ExportPolicy>) -> Self {
         NfsHandler { policy, ..self }

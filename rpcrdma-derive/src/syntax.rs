@@ -19,7 +19,8 @@ pub(crate) fn is_one_of(ty: &Type, names: &[&str]) -> bool {
     type_name(ty).is_some_and(|name| names.iter().any(|known| name == known))
 }
 
-/// Returns a type's name without path and arguments, if the type is a path.
+/// Returns the last name in a type's path, without arguments. Returns `None` if the type is not a path, or
+/// for a path such as `<T as Trait>::Type`.
 pub(crate) fn type_name(ty: &Type) -> Option<&Ident> {
     match ty {
         Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|segment| &segment.ident),

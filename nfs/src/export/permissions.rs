@@ -44,8 +44,8 @@ impl NfsCaller {
         self.gid == gid || self.gids.contains(&gid)
     }
 
-    /// Returns the caller's permission bits: read 4, write 2, execute 1. Root may always read and write,
-    /// and may execute directories and files with at least one execute bit.
+    /// Returns the caller's permission bits: read 4, write 2, execute 1. Root may always read and write.
+    /// Root may also execute every directory, and every file with at least one execute bit.
     fn bits(&self, attributes: &Attributes) -> u32 {
         if self.uid == 0 {
             let executes = attributes.kind == FileKind::Directory || attributes.mode & 0o111 != 0;

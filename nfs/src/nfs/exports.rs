@@ -39,8 +39,8 @@ impl<E> Clone for Exports<E> {
 }
 
 impl<E: Export> Exports<E> {
-    /// Serves exports at their paths. Without exports, all NFS calls except NULL are rejected with
-    /// SYSTEM_ERR.
+    /// Serves exports at their paths. Without exports, NFS calls are rejected with SYSTEM_ERR,
+    /// except calls of the procedure NULL.
     #[must_use]
     pub fn new(exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) -> Self {
         let mut exports = exports.into_iter().peekable();

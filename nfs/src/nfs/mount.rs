@@ -43,7 +43,7 @@ impl<E: Export> MountHandler<E> {
     }
 
     /// Sets the policy of all exports. If the policy does not admit a caller, MNT returns MNT3ERR_ACCES, and
-    /// all procedures except NULL and MNT are rejected with AUTH_TOOWEAK. Later calls to
+    /// calls of all procedures except NULL and MNT are rejected with AUTH_TOOWEAK. Later calls to
     /// [`Exports::replace`] on the original exports do not affect the returned handler.
     #[must_use]
     pub fn policy(self, policy: Arc<ExportPolicy>) -> Self {

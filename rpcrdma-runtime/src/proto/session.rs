@@ -2,7 +2,7 @@
 //!
 //! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
 //! keeps every call until the call completes. The session requests connections, submits unanswered calls to
-//! the new connection, times out calls and closes idle connections. It does no I/O and has no clock. Its
+//! each new connection, times out calls and closes idle connections. It does no I/O and has no clock. Its
 //! owner establishes the connections. The owner passes in the time with every event, and calls
 //! [`Session::handle_timeout`] at the time that [`Session::poll_timeout`] returned.
 //!
@@ -154,8 +154,8 @@ pub struct Session<R> {
     /// The value of `abandoned` that triggers a sweep. A sweep removes abandoned and timed-out calls without
     /// resources on the connection.
     sweep_at: usize,
-    /// The start of the interval that [`Policy::max_silence`] limits: the latest received message, new
-    /// connection, or first call after an idle period.
+    /// The start of the interval that [`Policy::max_silence`] limits: the time of the latest
+    /// received message, new connection, or first call after an idle period.
     last_received: Time,
     /// The reason why the session accepts no more calls.
     closing: Option<CloseReason>,

@@ -57,7 +57,8 @@ impl<T> Table<T> {
         let mut gap = self.find(number)?;
         let removed = self.slots.get_mut(gap)?.take();
         self.len = self.len.saturating_sub(1);
-        // Moves each later entry into the gap, unless the gap precedes the slot of the entry's number.
+        // Up to the next empty slot, moves each entry into the gap, unless the gap precedes the slot of the
+        // entry's number.
         let mut at = gap;
         loop {
             at = self.after(at);

@@ -6,8 +6,8 @@
 //! to a journal, and swapped-out pages of a file system in memory. A write may wait briefly for the file's
 //! lock.
 //!
-//! These calls do not switch to another user, because the kernel denies RDMA devices to a thread that has
-//! ever switched.
+//! These calls do not switch to another user: once a thread has switched, the kernel denies it RDMA devices
+//! that other threads have opened.
 
 use std::ffi::OsStr;
 use std::io::IoSliceMut;

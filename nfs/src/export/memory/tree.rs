@@ -161,7 +161,7 @@ impl Tree {
     }
 
     /// # Errors
-    /// [`NfsError::Stale`], [`NfsError::NotDir`], and [`NfsError::Acces`] unless the caller has these
+    /// [`NfsError::Stale`] or [`NfsError::NotDir`]; [`NfsError::Acces`] if the caller lacks any of these
     /// [`access_bits`] in the directory.
     pub(super) fn directory_for(
         &self,

@@ -79,9 +79,10 @@ impl Services {
         self.services.iter().map(|service| service.max_args()).max().unwrap_or(0)
     }
 
-    /// Returns true if a call may use the duplicate-request cache ([`Service::is_cached`]). NULL calls and
-    /// calls to unknown programs or versions have no effect and bypass the cache. Over RPCSEC_GSS, NULL
-    /// creates contexts and uses up sequence numbers, so NULL calls may use the cache.
+    /// Returns true if a call may use the duplicate-request cache ([`Service::is_cached`]). Calls to
+    /// unknown programs or versions have no effect and bypass the cache, and so do NULL calls without
+    /// RPCSEC_GSS. With RPCSEC_GSS, NULL calls create contexts or use up sequence numbers, so they may use
+    /// the cache.
     #[must_use]
     pub fn is_cached(&self, call: &CallHeader) -> bool {
         let has_effect =

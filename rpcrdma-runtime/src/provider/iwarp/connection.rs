@@ -208,8 +208,8 @@ impl IwarpConnection {
         self.read = self.read.wrapping_add(u64::try_from(octets).unwrap_or(0));
     }
 
-    /// Handles a failure of TCP. Reads the input received before the failure, because a reply or a Terminate
-    /// may explain more than the error. Then ends the connection.
+    /// Handles a failure of TCP. Reads the input received before the failure, because it may contain a reply,
+    /// or a Terminate that explains the failure better than the error. Then ends the connection.
     fn tcp_failed(&mut self, error: &io::Error) -> bool {
         trace!(%error, "TCP failed");
         // Bypasses tokio, which may not have seen the input yet.
