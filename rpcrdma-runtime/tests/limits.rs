@@ -222,6 +222,13 @@ fn servers_close_connections_that_are_idle_for_six_minutes() {
     );
 }
 
+#[test]
+fn servers_require_64_kib_per_second() {
+    let tcp = TcpOptions::default().min_rate;
+    let rates = [tcp, iwarp::IwarpOptions::default().min_rate, Limits::default().min_rate];
+    assert_eq!(rates, [65_536; 3]);
+}
+
 #[tokio::test]
 async fn an_idle_connection_is_closed() {
     let (gate, idle) = (GateServer::new(false), Some(Duration::from_millis(200)));

@@ -11,7 +11,8 @@ use crate::provider::iwarp;
 /// Limits on the memory, calls and time that peers and callers can use.
 ///
 /// `Limits::default()` returns the defaults of all options. Each options type has two methods: `with_limits`
-/// applies the limits that concern the type, and `limits` returns the limits in force.
+/// applies the limits that concern the type, and `limits` returns the limits in force. RDMA devices have
+/// their own options, `rpcrdma_verbs::VerbsOptions`.
 ///
 /// A server with any number of connections uses about [`Limits::max_memory`] for calls and replies, and
 /// [`DuplicateLimits::max_bytes`] for cached replies. A connection over RDMA stores at most

@@ -179,6 +179,11 @@ mod tests {
     }
 
     #[test]
+    fn the_default_minimum_rate_is_64_kib_per_second() {
+        assert_eq!(VerbsOptions::default().min_rate, 65_536);
+    }
+
+    #[test]
     fn capacity_respects_the_limits_on_work_requests_and_completions() {
         let options =
             VerbsOptions { max_sends: 256, max_receives: 1024, receives: 96, ..VerbsOptions::default() };
