@@ -1,6 +1,7 @@
 //! Calls that may have ended their connection (RFC 8166 section 4.5.3).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::cmp::Reverse;
 use core::time::Duration;
 
 /// XIDs of calls whose RDMA Reads or Writes may have ended a connection, by owner. The owner `K` identifies
@@ -25,8 +26,8 @@ struct Suspect {
     taken: bool,
 }
 
-/// The maximum length of [`FatalCalls::order`]. Beyond this length, the oldest suspects are dropped,
-/// regardless of their owner.
+/// The maximum length of [`FatalCalls::order`]. Beyond this length, the owner with the most suspects loses
+/// its oldest suspects.
 const MAX_SUSPECTS: usize = 1024;
 /// The lifetime of a suspect. After that, the client may use the XID for another call.
 const LIFETIME: Duration = Duration::from_secs(120);
@@ -87,15 +88,30 @@ impl<K: Clone + Ord> FatalCalls<K> {
     }
 
     fn evict(&mut self, now: Duration) {
-        while let Some((since, ..)) = self.order.front()
-            && (self.order.len() > MAX_SUSPECTS || since.saturating_add(LIFETIME) <= now)
-            && let Some((since, owner, xid)) = self.order.pop_front()
-        {
-            // Keeps the call in `suspects` if it was suspected again later.
-            let call = (owner, xid);
-            if self.suspects.get(&call).is_some_and(|suspect| suspect.since == since) {
-                self.suspects.remove(&call);
-            }
+        while self.order.front().is_some_and(|(since, ..)| since.saturating_add(LIFETIME) <= now) {
+            self.remove(0);
+        }
+        while self.order.len() > MAX_SUSPECTS {
+            self.remove(self.oldest_of_largest());
+        }
+    }
+
+    /// Returns the position of the oldest suspect of the owner with the most suspects.
+    fn oldest_of_largest(&self) -> usize {
+        let mut owners = BTreeMap::new();
+        for (position, (_, owner, _)) in self.order.iter().enumerate() {
+            let (count, _) = owners.entry(owner).or_insert((0, Reverse(position)));
+            *count = usize::saturating_add(*count, 1);
+        }
+        owners.into_values().max().map_or(0, |(_, Reverse(oldest))| oldest)
+    }
+
+    fn remove(&mut self, position: usize) {
+        let Some((since, owner, xid)) = self.order.remove(position) else { return };
+        // Keeps the call in `suspects` if it was suspected again later.
+        let call = (owner, xid);
+        if self.suspects.get(&call).is_some_and(|suspect| suspect.since == since) {
+            self.suspects.remove(&call);
         }
     }
 }
@@ -108,6 +124,8 @@ impl<K: Clone + Ord> Default for FatalCalls<K> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     const NOW: Duration = Duration::from_secs(1000);
@@ -179,5 +197,18 @@ mod tests {
         assert_eq!((calls.order.len(), calls.suspects.len()), (MAX_SUSPECTS, MAX_SUSPECTS));
         let taken = calls.take(&'a', NOW);
         assert_eq!((taken.first(), taken.last()), (Some(&1), Some(&last)));
+    }
+
+    #[test]
+    fn suspects_of_one_owner_do_not_evict_those_of_others() {
+        let mut calls = FatalCalls::new();
+        calls.add_suspects(&'a', &[7], NOW);
+        let many: Vec<u32> = (0..).take(MAX_SUSPECTS).collect();
+        calls.add_suspects(&'b', &many, NOW + Duration::from_secs(1));
+        calls.add_suspects(&'b', &many, NOW + Duration::from_secs(2));
+        assert_eq!(calls.order.len(), MAX_SUSPECTS);
+        assert_eq!(calls.take(&'a', NOW), BTreeSet::from([7]));
+        // The first suspect of `b` was evicted.
+        assert_eq!(calls.take(&'b', NOW), (1..).take(MAX_SUSPECTS - 1).collect());
     }
 }
