@@ -67,6 +67,8 @@ enum Lists {
     Deeply,
     /// The root contains a directory with this name.
     Named(&'static [u8]),
+    /// All entries of the root, except `.` and `..`, have this name.
+    Same(&'static [u8]),
 }
 
 impl Reluctant {
@@ -193,6 +195,14 @@ impl Export for Reluctant {
         };
         match self.lists {
             Lists::Honestly => return self.inner.list(caller, dir, after, false, take),
+            Lists::Same(name) if *dir == self.inner.root() => {
+                let mut rename = |entry: Entry| match &entry.name[..] {
+                    b"." | b".." => take(entry),
+                    _ => take(Entry { name: Bytes::from_static(name), ..entry }),
+                };
+                return self.inner.list(caller, dir, after, true, &mut rename);
+            }
+            Lists::Same(_) => return self.inner.list(caller, dir, after, true, take),
             Lists::Endlessly(name) => {
                 let mut cookies = after.0 + 1..;
                 while entry(name, cookies.next().unwrap(), *dir) {}
@@ -491,6 +501,27 @@ async fn names_from_a_server_stay_within_the_destination() {
             std::fs::read_dir(here.path()).unwrap().map(|at| at.unwrap().file_name()).collect();
         assert_eq!(made, ["copy"]);
         assert_eq!(std::fs::read_dir(here.path().join("copy")).unwrap().count(), 0);
+    }
+}
+
+/// The directory `in` is copied before a link with the same name would redirect its file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_and_a_directory_of_the_same_name_stay_within_the_destination() {
+    for command in [&["get", "-r"][..], &["sync"]] {
+        let export = Reluctant { lists: Lists::Same(b"in"), ..Reluctant::new(&[]) };
+        let (caller, root, new) = (NfsCaller::ROOT, export.inner.root(), SetAttributes::default());
+        let out = Bytes::from_static(b"../out");
+        export.inner.symlink(&caller, &root, b"a", &out, &new).result.unwrap();
+        let dir = export.inner.mkdir(&caller, &root, b"b", &new).result.unwrap().handle;
+        export.inner.create(&caller, &dir, b"file", &CreateHow::Guarded(new.clone())).result.unwrap();
+        let here = tempfile::tempdir().unwrap();
+        std::fs::create_dir(here.path().join("out")).unwrap();
+        let got = nfs3(here.path(), &[command, &[&serve(export).await, "copy"]].concat()).await;
+        let message = String::from_utf8(got.stderr).unwrap();
+        assert!(got.status.code() == Some(1) && message.contains("copy/in"), "{message}");
+        assert!(here.path().join("copy/in/file").symlink_metadata().unwrap().is_file());
+        assert!(here.path().join("copy/in").symlink_metadata().unwrap().is_dir());
+        assert_eq!(std::fs::read_dir(here.path().join("out")).unwrap().count(), 0);
     }
 }
 

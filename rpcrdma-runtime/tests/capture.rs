@@ -177,8 +177,10 @@ fn a_capture_is_private_and_has_one_writer() {
     assert!(error.contains("another capture is being written") && error.contains("%p"), "{error}");
     drop(first);
     fs::write(&path, vec![7; 4096]).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     drop(CaptureFile::create(&path).unwrap());
     assert_eq!(fs::read(&path).unwrap().len(), 24, "the file contains only its header");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
 }
 
 /// A test cannot safely change its own environment, so this test runs itself as the server in another

@@ -571,3 +571,18 @@ fn each_client_method_bounds_its_transport() {
                   where C: program::Caller<V>, {";
     emits(text, &[client]);
 }
+
+/// `%` precedes code for C. Comments become doc comments.
+#[test]
+fn neither_percent_lines_nor_comments_become_code() {
+    let text = "%pub fn of_line() {}\n%#define LIMIT of_macro()\n/* First\n   pub fn of_comment() {} */\n\
+                const A = 1;\nenum e {\n%pub fn of_inner_line() {}\n  B = 1 /* */ /* ]\n pub fn of_part() {} */\n};\n";
+    let files = emit_files(&[("a.x", text)], &Options::module("a"));
+    let (docs, code): (Vec<&str>, Vec<&str>) =
+        files[0].1.lines().map(str::trim).partition(|line| line.starts_with("//"));
+    assert!(docs.iter().any(|line| line.contains("fn of_comment()")), "{docs:?}");
+    assert!(
+        code.contains(&"pub const A: u32 = 1;") && !code.iter().any(|line| line.contains("of_")),
+        "{code:?}"
+    );
+}

@@ -145,6 +145,9 @@ impl Capacity {
 
 #[cfg(test)]
 mod tests {
+    use rpcrdma_runtime::Config;
+    use rpcrdma_runtime::provider::LocalParameters;
+
     use super::*;
 
     fn device(work: u32, completions: u32) -> Capabilities {
@@ -181,6 +184,13 @@ mod tests {
     #[test]
     fn the_default_minimum_rate_is_64_kib_per_second() {
         assert_eq!(VerbsOptions::default().min_rate, 65_536);
+    }
+
+    #[test]
+    fn by_default_96_receives_of_4_kib_suffice_for_all_credits() {
+        let local = LocalParameters::new(&Config::default());
+        assert_eq!((local.receives, local.receive_size), (64 + 16 + 2, 4096));
+        assert_eq!(VerbsOptions::default().with_receives(local.receives).receives, 96);
     }
 
     #[test]

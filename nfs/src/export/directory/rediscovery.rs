@@ -11,6 +11,10 @@ impl DirectoryExport {
     /// Records the location of every served file, up to [`FILES_MAX`], so that handles from before a restart
     /// of the server can be resolved. Skips unreadable directories.
     pub(super) fn record_all(&self) {
+        self.record_up_to(FILES_MAX);
+    }
+
+    fn record_up_to(&self, max: u32) {
         // Stores no paths: a client can create many directories with long paths.
         let mut pending = vec![self.root.key];
         let mut learnt = 0;
@@ -36,10 +40,31 @@ impl DirectoryExport {
                     pending.push(stat.key);
                 }
                 learnt += 1;
-                if learnt >= FILES_MAX {
+                if learnt >= max {
                     return;
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_walk_ends_at_the_maximum_number_of_files() {
+        assert_eq!(FILES_MAX, 1_048_576);
+        let dir = tempfile::tempdir().unwrap();
+        let export = DirectoryExport::open(dir.path()).unwrap();
+        let before = export.table.len();
+        for number in 0..4 {
+            std::fs::create_dir(dir.path().join(number.to_string())).unwrap();
+            std::fs::write(dir.path().join(format!("{number}/file")), "").unwrap();
+        }
+        export.record_up_to(6);
+        assert_eq!(export.table.len(), before + 6);
+        export.record_all();
+        assert_eq!(export.table.len(), before + 8);
     }
 }

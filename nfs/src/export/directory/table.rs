@@ -171,4 +171,17 @@ mod tests {
         table.record(key(3), true, key(2), b"b");
         assert!(paths(&table, 2, 1).is_empty());
     }
+
+    #[test]
+    fn a_file_needs_at_most_150_bytes() {
+        const FILES: u64 = 1 << 16;
+        let table = Table::default();
+        let used = allocation_counter::measure(|| {
+            for ino in 0..FILES {
+                table.record(key(ino), false, key(FILES), format!("file {ino:07}").as_bytes());
+            }
+        });
+        let each = used.bytes_current / FILES.cast_signed();
+        assert!((100..=150).contains(&each), "{each} bytes for each file");
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{devices, serves};
+use rpcrdma_runtime::Config;
+use rpcrdma_runtime::provider::{Connector, IncomingConnection, LocalParameters};
+
+use crate::{VerbsConnector, devices, serves};
 
 use super::*;
 use crate::fake_device::UNRESOLVABLE;
@@ -28,6 +31,42 @@ fn peers_connect_and_receive_private_data() {
         assert_eq!((local.info().private_data.len(), &local.info().private_data[..7]), (56, &b"welcome"[..]));
         assert_eq!(local.info().peer, Some(address));
         assert_eq!((local.info().ord, peer.info().ord), (8, 8));
+    });
+}
+
+/// Sends seven messages to the peer. Returns the number of messages that the peer sends within a second.
+async fn messages_received(connection: &mut VerbsConnection) -> u32 {
+    for number in 0..7 {
+        let message = vec![Bytes::from_static(b"message")];
+        connection.submit(Action::Send { token: Token(number), message, invalidate: None });
+    }
+    let mut count = 0;
+    let receiving = async {
+        loop {
+            match next(connection).await {
+                Completion::Received { .. } => count += 1,
+                Completion::Sent { .. } => {}
+                other => panic!("expected a message: {other:?}"),
+            }
+        }
+    };
+    let _: Result<(), _> = tokio::time::timeout(Duration::from_secs(1), receiving).await;
+    count
+}
+
+/// Neither end requests Receives.
+#[test]
+fn a_receive_is_posted_for_each_credit_and_two_more() {
+    with(Settings::CARD, async |_| {
+        let (listener, address) = listening().await;
+        let local = LocalParameters::new(&Config { credits: 3, backward_credits: 1, ..Config::default() });
+        let connector = VerbsConnector::new(address.to_string(), options());
+        let request = async { listener.accept().await.expect("a peer") };
+        let serving = async { IncomingConnection::accept(request.await, &local).await };
+        let (client, server) = tokio::join!(connector.connect(&local), serving);
+        let (mut client, mut server) = (client.expect("a connection"), server.expect("a connection"));
+        let counts = tokio::join!(messages_received(&mut client), messages_received(&mut server));
+        assert_eq!(counts, (6, 6));
     });
 }
 
