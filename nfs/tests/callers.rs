@@ -9,7 +9,6 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rpcrdma_mount3::mount_v3::Handler;
@@ -21,7 +20,6 @@ use rpcrdma_nfs::export::{
 };
 use rpcrdma_nfs::nfs::{ExportPolicy, MountHandler, Squash};
 use rpcrdma_runtime::program::{AuthSys, CallContext, Credential};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
 const NONE: SetAttributes =
@@ -434,35 +432,4 @@ fn nested_mounts_are_served_only_if_configured() {
     let beyond = crossing.lookup(&caller, &crossing.root(), b"pts").unwrap();
     assert_eq!(crossing.attributes(&beyond.handle), Ok(beyond.attributes));
     assert_eq!(export.attributes(&beyond.handle), Err(NfsError::Stale));
-}
-
-/// A thread acts as another process and replaces the new file with an older file.
-#[test]
-fn a_create_sets_no_attributes_of_another_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let export = DirectoryExport::open(dir.path()).unwrap();
-    let [new, old] = ["new", "old"].map(|name| dir.path().join(name));
-    let ended = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !ended.load(Ordering::SeqCst) {
-                let _ = renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE);
-            }
-        });
-        let begun = Instant::now();
-        let mut touched = false;
-        while begun.elapsed() < Duration::from_secs(2) && !touched {
-            let kept = fs::File::create(&old).unwrap();
-            kept.set_permissions(Permissions::from_mode(0o600)).unwrap();
-            let how = CreateHow::Guarded(mode(0o666));
-            let made = export.create(&NfsCaller::ROOT, &export.root(), b"new", &how).result;
-            let kept = kept.metadata().unwrap();
-            touched = kept.mode() & 0o777 != 0o600 || made.unwrap().attributes.fileid == kept.ino();
-            for path in [&new, &old] {
-                fs::remove_file(path).unwrap();
-            }
-        }
-        ended.store(true, Ordering::SeqCst);
-        assert!(!touched);
-    });
 }

@@ -1,7 +1,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
@@ -167,10 +167,7 @@ impl Export for DirectoryExport {
             };
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(file) => {
-                    let located = Stat::of(&file).map(|stat| Located { file, stat });
-                    self.made(dir, name, located, new, acting)
-                }
+                Ok(file) => self.created(dir, name, file, new, acting),
                 Err(Errno::EXIST) => self.recreate(dir, name, how),
                 Err(error) => Err(error.into()),
             }
@@ -385,6 +382,20 @@ impl DirectoryExport {
         let Ok(stat) = Stat::of_name(&dir.file, name) else { return Ok(None) };
         self.must_be_served(&stat)?;
         Ok(if plus { self.record(&dir.stat, name, stat).ok() } else { None })
+    }
+
+    /// Locates a new regular file by its descriptor, because another process may have replaced it. Then calls
+    /// [`DirectoryExport::made`].
+    fn created(
+        &self,
+        dir: &Located,
+        name: &[u8],
+        file: OwnedFd,
+        new: SetAttributes,
+        acting: &ThreadIdentity<'_>,
+    ) -> Result<(Found, Option<Located>), NfsError> {
+        let located = Stat::of(&file).map(|stat| Located { file, stat });
+        self.made(dir, name, located, new, acting)
     }
 
     /// Sets the attributes of a new file and records its name. Also returns the located file if any attribute

@@ -199,3 +199,23 @@ fn fsync_delays_neither_readers_nor_other_writers() {
         assert_eq!(commit.join().unwrap(), Ok(()));
     });
 }
+
+/// Another process replaces the new file with an older file before CREATE sets the attributes.
+#[test]
+fn a_create_sets_no_attributes_of_another_file() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let dir = tempfile::tempdir().unwrap();
+    let [new, old] = ["new", "old"].map(|name| dir.path().join(name));
+    std::fs::write(&old, "").unwrap();
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let (export, caller) = (DirectoryExport::open(dir.path()).unwrap(), NfsCaller::ROOT);
+    let root = export.locate_directory(&export.root()).unwrap();
+    let acting = export.identities.impersonate(&caller).unwrap();
+    let file = std::fs::File::create_new(&new).unwrap();
+    let created = file.metadata().unwrap().ino();
+    std::fs::rename(&old, &new).unwrap();
+    let attributes = SetAttributes { mode: Some(0o666), ..SetAttributes::default() };
+    let made = export.created(&root, b"new", file.into(), attributes, &acting);
+    assert_eq!(made.unwrap().0.attributes.fileid, created);
+    assert_eq!(std::fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
+}
