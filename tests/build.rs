@@ -77,9 +77,9 @@ fn guide(out: &Path, guide: &str, document: &str, part: &str) -> Result<(), Box<
     Ok(())
 }
 
-/// Returns the names of the emitted types that have an XDR encoding. If there are several documents, each has
-/// its own module, and each name begins with its module. Nested modules contain clients and servers and are
-/// ignored.
+/// Returns the names of the emitted types that have an XDR encoding. If there are several documents, each
+/// document has its own module, and the returned names start with the name of the module. Nested modules
+/// contain clients and servers and are ignored.
 fn types(code: &str, several: bool) -> Vec<String> {
     let (indent, mut module, mut found) = (if several { "    " } else { "" }, String::new(), Vec::new());
     for line in code.lines() {

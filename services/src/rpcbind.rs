@@ -186,8 +186,8 @@ impl Rpcbind {
     }
 
     /// Looks up the address of a program version for a transport. Returns `None` if the version is not
-    /// registered. However, for the transport of this connection, an rpcbind without protocol version 4 may
-    /// return the address of another program version.
+    /// registered. However, if `netid` is the transport of this connection, an rpcbind without protocol
+    /// version 4 may return the address of another program version.
     ///
     /// If the registered IP address is unspecified, the result contains rpcbind's IP address, provided that
     /// the two addresses have the same family.

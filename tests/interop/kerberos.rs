@@ -134,7 +134,7 @@ impl LinuxClient<'_> {
         }
     }
 
-    /// Sends each call in a GSS context over TCP to our server twice. The calls change no files, so their
+    /// Sends each call in a GSS context to our server twice, over TCP. The calls change no files, so their
     /// replies are not cached, and the server must drop the repeated calls (RFC 2203 section 5.3.3.1).
     fn repeats_calls(&self, tcp: u16) {
         for sec in SERVICES {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// The reason why a connection over an RDMA device could not be established, accepted or refused.
+/// The reason why a device could not be looked up, or why a connection over an RDMA device could not be
+/// established, accepted or refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerbsError {

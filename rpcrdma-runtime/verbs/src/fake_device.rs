@@ -1,7 +1,7 @@
 //! A fake RDMA device that replaces libibverbs and librdmacm when Miri runs the tests of this provider.
 //!
 //! Miri calls the functions in this module instead of the C functions of the same names. The whole provider
-//! therefore runs, with its descriptors registered with tokio, and Miri checks every memory access of the
+//! therefore runs under Miri, and tokio polls its descriptors. Miri checks every memory access of the
 //! provider and of the device. The device accesses memory through the registered pointers, as hardware may do
 //! at any time between registration and deregistration.
 //!
@@ -66,7 +66,7 @@ impl Settings {
 pub(super) struct Faults {
     /// Posted work is not executed.
     pub(super) stalled: bool,
-    /// Arming a completion queue ends `stalled` and executes the posted work before the queue is armed.
+    /// Before the device arms a completion queue, it sets `stalled` to false and executes the posted work.
     pub(super) late_completions: bool,
     /// An RDMA Read fills only half of its sink and still succeeds.
     pub(super) short_reads: bool,
@@ -300,7 +300,7 @@ impl FakeDevice {
         device().last_write
     }
 
-    /// Returns the number of regions whose deregistration failed in all tests so far.
+    /// Returns the total number of regions, over all tests so far, whose deregistration failed.
     pub(super) fn leaked(self) -> usize {
         device().leaked_regions.len()
     }

@@ -17,8 +17,8 @@ use super::objects::Capabilities;
 use super::queue_pair::QueuePair;
 use super::{VerbsConnection, VerbsError, VerbsOptions};
 
-/// The maximum length of private data, in octets. The limit of InfiniBand with IP addresses is used for all
-/// transports.
+/// The maximum length of private data, in octets. The limit for InfiniBand connections between IP addresses
+/// also applies to all other transports.
 const MAX_PRIVATE_DATA: usize = 56;
 /// How long a listener waits before each attempt to listen again, after its device was removed.
 const RETRY_DELAY: Duration = Duration::from_millis(500);

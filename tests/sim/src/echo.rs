@@ -73,7 +73,7 @@ pub struct Res {
     pub other: Opaque,
 }
 
-/// Returns `len` bytes that depend on the seed and on their offset.
+/// Returns `len` bytes, each of which depends on the seed and on its offset.
 #[must_use]
 pub fn pattern(seed: u32, len: usize) -> Bytes {
     let mut at = u64::from(seed) << 32;

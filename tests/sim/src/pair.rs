@@ -81,7 +81,8 @@ pub struct Pair {
     pub negotiated: Negotiated,
     /// The complete messages of the requester's Sends.
     pub calls_sent: Vec<Bytes>,
-    /// The complete messages of the responder's Sends, with the handles that they invalidate.
+    /// The complete messages of the responder's Sends, each with the handle that the Send invalidates, if
+    /// any.
     pub replies_sent: Vec<(Bytes, Option<u32>)>,
     limits: rpcrdma_runtime::proto::rdma::MessageLimits,
     /// XIDs of the requester's calls without a reply.

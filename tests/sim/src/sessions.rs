@@ -463,8 +463,8 @@ impl Run {
         }
     }
 
-    /// Queues a call. If the server has a duplicate-request cache, replays a cached reply, and does not queue
-    /// a copy of a running call.
+    /// Queues a call, unless the duplicate-request cache contains the call. In that case, replays the cached
+    /// reply, or adds the call to the waiters if its first copy is still running.
     fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));

@@ -43,8 +43,8 @@ impl Net {
         }
     }
 
-    /// Counts the loss. Returns an RDMA Write with only its first `placed` data octets, or `None` if the
-    /// complete event is lost.
+    /// Counts the loss. Returns an RDMA Write with only its first `placed` data octets. Returns `None` if
+    /// `placed` is 0 or if the event is not an RDMA Write, because the event is then lost completely.
     fn truncate(&mut self, event: Event, placed: u64) -> Option<Event> {
         match event {
             Event::Write { to, sink, data } if placed > 0 => {
