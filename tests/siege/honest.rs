@@ -136,17 +136,19 @@ impl Log {
         Ok(())
     }
 
-    /// Opens new connections and makes one call on each. Records failures, but no latencies.
+    /// Opens new connections and makes one call on each. The recorded latency includes the handshake.
     async fn arrive(&self, transports: [Transport; 2]) {
         for by in transports.into_iter().cycle() {
             sleep(ARRIVAL).await;
+            let started = Instant::now();
             let arriving = async {
                 nfs_v3::Client(connect(by).await?).null().await?;
                 anyhow::Ok(())
             };
             let arrived = timeout(PATIENCE, arriving).await;
-            if let Err(error) = arrived.context("no connection or no reply within 10 s").flatten() {
-                self.failed(by, &error.context("a new connection"));
+            match arrived.context("no connection or no reply within 10 s").flatten() {
+                Ok(()) => self.record().add(started.elapsed(), by, "NULL on a new connection"),
+                Err(error) => self.failed(by, &error.context("a new connection")),
             }
         }
     }
