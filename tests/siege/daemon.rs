@@ -59,12 +59,19 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Returns the resident memory of the process in bytes.
-    pub(crate) fn rss(&self) -> anyhow::Result<u64> {
+    /// Returns the resident memory of the process, and its peak since [`Daemon::reset_peak_rss`], in bytes.
+    pub(crate) fn rss_and_peak(&self) -> anyhow::Result<(u64, u64)> {
         let status = fs::read_to_string(self.proc().join("status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        Ok(kib.context("nfs3d has exited")? * 1024)
+        let bytes = |field: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(field));
+            let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+            anyhow::Ok(kib.context("nfs3d has exited")? * 1024)
+        };
+        Ok((bytes("VmRSS:")?, bytes("VmHWM:")?))
+    }
+
+    pub(crate) fn reset_peak_rss(&self) -> io::Result<()> {
+        fs::write(self.proc().join("clear_refs"), "5")
     }
 
     pub(crate) fn connections(&self) -> io::Result<usize> {

@@ -142,10 +142,11 @@ impl Siege {
 
     /// Samples the server for `time`, and then for up to [`MORE_TIME`] longer until `is_done` returns true.
     async fn watch_until(&self, time: Duration, is_done: impl Fn(&Phase) -> bool) -> anyhow::Result<Phase> {
+        self.daemon.reset_peak_rss()?;
         let (started, mut phase) = (Instant::now(), Phase::default());
         while started.elapsed() < time || !is_done(&phase) && started.elapsed() < time + MORE_TIME {
-            let (rss, connections) = (self.daemon.rss()?, self.daemon.connections()?);
-            phase.add(Sample { rss, connections, metrics: self.daemon.metrics().await? });
+            let ((rss, peak_rss), connections) = (self.daemon.rss_and_peak()?, self.daemon.connections()?);
+            phase.add(Sample { rss, peak_rss, connections, metrics: self.daemon.metrics().await? });
             sleep(INTERVAL).await;
         }
         phase.honest = self.honest.take();

@@ -24,7 +24,7 @@ const SLOWDOWN: u32 = 10;
 /// The observations of one phase: before, during or after an attack.
 #[derive(Default)]
 pub(crate) struct Phase {
-    /// The highest observed resident memory, in bytes.
+    /// The peak of the resident memory, in bytes.
     pub(crate) rss: u64,
     pub(crate) connections: usize,
     /// The highest observed number of bytes that count toward the memory budget.
@@ -36,13 +36,15 @@ pub(crate) struct Phase {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sample {
     pub(crate) rss: u64,
+    /// The peak of the resident memory since the phase began.
+    pub(crate) peak_rss: u64,
     pub(crate) connections: usize,
     pub(crate) metrics: Metrics,
 }
 
 impl Phase {
     pub(crate) fn add(&mut self, sample: Sample) {
-        self.rss = self.rss.max(sample.rss);
+        self.rss = self.rss.max(sample.peak_rss);
         self.connections = self.connections.max(sample.connections);
         self.memory = self.memory.max(sample.metrics.memory);
         self.last = sample;
@@ -138,7 +140,7 @@ impl Outcome {
 }
 
 pub(crate) fn unreleased(before: &Phase, after: &Phase) -> Vec<String> {
-    let Sample { rss, connections, metrics } = after.last;
+    let Sample { rss, connections, metrics, .. } = after.last;
     let (mut kept, limit) = (Vec::new(), before.last.rss + KEPT_RSS);
     if rss > limit {
         kept.push(format!("{} MiB stay resident (limit {})", rss >> 20, limit >> 20));
@@ -202,7 +204,7 @@ mod tests {
         let mut bad = outcome(Phase { rss, memory, ..phase([11].into_iter()) });
         bad.after.honest.failures.push("no reply".to_owned());
         let metrics = Metrics { memory: KEPT_MEMORY + 1, arrivals: 0 };
-        bad.after.last = Sample { rss: KEPT_RSS + 1, connections: 1, metrics };
+        bad.after.last = Sample { rss: KEPT_RSS + 1, peak_rss: 0, connections: 1, metrics };
         bad.completed = 0;
         bad.breach = Some("a forged handle is accepted".to_owned());
         assert_eq!(bad.broken(unloaded).len(), 9, "{:?}", bad.broken(unloaded));
