@@ -17,7 +17,7 @@ use rpcrdma_runtime::TcpClient;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use self::Goal::{Arrivals, Completed, Connections, Memory};
+use self::Goal::{Arrivals, Completed, Connections, Memory, MemoryAndCompleted};
 use self::memory::LastMib::{Slow, Withheld};
 use crate::daemon::Daemon;
 use crate::honest::{lookup, root};
@@ -40,6 +40,8 @@ pub(crate) enum Goal {
     Arrivals(u64),
     /// At least this many attempts end without an error.
     Completed(u64),
+    /// Both [`Goal::Memory`] and [`Goal::Completed`].
+    MemoryAndCompleted(u64, u64),
 }
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = Infallible> + Send>>;
@@ -62,12 +64,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "small replies, ten hosts", goal: Memory(36), run: |at| Box::pin(memory::small_unread_over_rdma(at, 10, 100)) },
     Attack { name: "waiting calls", goal: Memory(36), run: |at| Box::pin(memory::waiting_over_rdma(at)) },
     Attack { name: "unread replies over TCP", goal: Memory(36), run: |at| Box::pin(memory::unread_over_tcp(at)) },
-    Attack { name: "slow readers over RDMA", goal: Memory(36), run: |at| Box::pin(memory::slow_over_rdma(at)) },
-    Attack { name: "slow readers over TCP", goal: Memory(36), run: |at| Box::pin(memory::slow_over_tcp(at)) },
+    Attack { name: "slow readers over RDMA", goal: MemoryAndCompleted(36, 3), run: |at| Box::pin(memory::slow_over_rdma(at)) },
+    Attack { name: "slow readers over TCP", goal: MemoryAndCompleted(36, 3), run: |at| Box::pin(memory::slow_over_tcp(at)) },
     Attack { name: "unfinished Read chunks", goal: Memory(36), run: |at| Box::pin(memory::unfinished_chunks(at, Withheld)) },
     Attack { name: "unfinished records", goal: Memory(36), run: |at| Box::pin(memory::unfinished_records(at, Withheld)) },
-    Attack { name: "slow senders over RDMA", goal: Memory(36), run: |at| Box::pin(memory::unfinished_chunks(at, Slow)) },
-    Attack { name: "slow senders over TCP", goal: Memory(36), run: |at| Box::pin(memory::unfinished_records(at, Slow)) },
+    Attack { name: "slow senders over RDMA", goal: MemoryAndCompleted(36, 3), run: |at| Box::pin(memory::unfinished_chunks(at, Slow)) },
+    Attack { name: "slow senders over TCP", goal: MemoryAndCompleted(36, 3), run: |at| Box::pin(memory::unfinished_records(at, Slow)) },
     Attack { name: "abandoned writes", goal: Completed(10), run: |at| Box::pin(storage::abandoned_writes(at)) },
     Attack { name: "stable writes to one file", goal: Completed(10), run: |at| Box::pin(storage::stable_writes(at)) },
     Attack { name: "writes past the file limit", goal: Completed(10), run: |at| Box::pin(storage::past_file_limit(at)) },

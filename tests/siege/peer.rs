@@ -63,10 +63,18 @@ pub(crate) const PIECE: usize = 4096;
 /// Reads up to [`PIECE`] bytes at a time, with a pause after each read, until the peer closes the connection.
 pub(crate) async fn drip(socket: &mut TcpStream, pause: Duration) -> io::Result<()> {
     let mut room = [0; PIECE];
-    while socket.read(&mut room).await? > 0 {
-        sleep(pause).await;
+    loop {
+        match socket.read(&mut room).await {
+            Ok(0) => return Ok(()),
+            Ok(_) => sleep(pause).await,
+            Err(error) if is_closed(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(())
+}
+
+pub(crate) fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// Encodes a call and separates its eligible items of at least 1,024 bytes.

@@ -82,6 +82,10 @@ pub(crate) fn heading() -> String {
 impl Goal {
     pub(crate) fn missed(self, before: &Phase, during: &Phase, completed: u64) -> Option<String> {
         let (reached, goal, what) = match self {
+            Goal::MemoryAndCompleted(mib, count) => {
+                let missed = |goal: Goal| goal.missed(before, during, completed);
+                return missed(Goal::Memory(mib)).or_else(|| missed(Goal::Completed(count)));
+            }
             Goal::Memory(mib) => (during.memory >> 20, mib, "MiB counted toward the memory budget"),
             Goal::Connections(count) => (during.connections as u64, count as u64, "connections"),
             Goal::Arrivals(count) => {
@@ -214,7 +218,13 @@ mod tests {
     fn each_goal_can_be_missed() {
         let metrics = Metrics { memory: 0, arrivals: 9 };
         let last = Sample { metrics, ..Sample::default() };
-        let goals = [Goal::Memory(4), Goal::Connections(5), Goal::Arrivals(9), Goal::Completed(1)];
+        let goals = [
+            Goal::Memory(4),
+            Goal::Connections(5),
+            Goal::Arrivals(9),
+            Goal::Completed(1),
+            Goal::MemoryAndCompleted(4, 1),
+        ];
         for goal in goals {
             let during = Phase { memory: 4 << 20, connections: 5, last, ..Phase::default() };
             let before = Phase::default();

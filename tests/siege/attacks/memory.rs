@@ -1,6 +1,8 @@
 //! Attacks on the server's memory: unread replies and unfinished calls.
 
 use std::convert::Infallible;
+use std::io;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -13,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::Target;
-use crate::peer::{PIECE, RdmaPeer, connect, connect_without_buffers, drip, host, record};
+use crate::peer::{PIECE, RdmaPeer, connect, connect_without_buffers, drip, host, is_closed, record};
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
@@ -30,7 +32,7 @@ pub(super) const HOLD: Duration = Duration::from_secs(15);
 const SLOW: Duration = Duration::from_millis(100);
 
 async fn reads_over_rdma(target: &Target, number: usize) -> anyhow::Result<RdmaPeer> {
-    let mut peer = RdmaPeer::connect(host(number), target.rdma).await?;
+    let mut peer = RdmaPeer::over(connect_without_buffers(host(number), target.rdma).await?).await?;
     let sink = peer.register(Memory::Sink(BytesMut::with_capacity(TRANSFER as usize)))?;
     let args = Read3Args { file: target.large, offset: 0, count: TRANSFER };
     for xid in 1..=CALLS {
@@ -40,7 +42,7 @@ async fn reads_over_rdma(target: &Target, number: usize) -> anyhow::Result<RdmaP
 }
 
 async fn reads_over_tcp(target: &Target, number: usize) -> anyhow::Result<TcpStream> {
-    let mut socket = connect(host(number), target.tcp).await?;
+    let mut socket = connect_without_buffers(host(number), target.tcp).await?;
     let args = Read3Args { file: target.large, offset: 0, count: TRANSFER };
     for xid in 1..=CALLS {
         socket.write_all(&record::<Read>(xid, &args)?).await?;
@@ -109,6 +111,23 @@ pub(super) async fn slow_over_tcp(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
+async fn write_slowly(socket: &mut TcpStream, data: &[u8]) -> io::Result<()> {
+    for piece in data.chunks(PIECE) {
+        socket.write_all(piece).await?;
+        sleep(SLOW).await;
+    }
+    Ok(())
+}
+
+/// Returns an error unless the server closed the connection before a slow peer had sent all data.
+fn rejected(sent: io::Result<()>) -> io::Result<()> {
+    match sent {
+        Ok(()) => Err(io::Error::other("the server accepted data that arrived too slowly")),
+        Err(error) if is_closed(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// How a peer treats the last MiB of a transfer.
 #[derive(Clone, Copy)]
 pub(super) enum LastMib {
@@ -126,19 +145,23 @@ pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallib
         let data = data.clone();
         async move {
             let mut peer = RdmaPeer::connect(host(number), target.rdma).await?;
-            let source = peer.register(Memory::Source(data.clone()))?;
-            let (file, stable) = (target.shared, StableHow::Unstable);
-            let args = Write3Args { file, offset: 0, count: TRANSFER, stable, data: data.into() };
+            let (file, stable, bytes) = (target.shared, StableHow::Unstable, data.clone().into());
+            let args = Write3Args { file, offset: 0, count: TRANSFER, stable, data: bytes };
             // 64 MiB in total, the maximum that the server fetches at a time for one connection.
             let calls = 16;
-            for xid in 1..=calls {
+            // Each call has its own handle, because the server's reply invalidates the handle.
+            let sources = (0..calls).map(|_| peer.register(Memory::Source(data.clone())));
+            let sources = sources.collect::<io::Result<Vec<_>>>()?;
+            // The server rejects XIDs of calls whose transfers ended an earlier connection of the same host.
+            let first = calls * u32::try_from(target.effort().attempts.load(Ordering::Relaxed))?;
+            for (xid, source) in (first..).zip(sources) {
                 peer.call::<Write>(xid, &args, Some(source), Vec::new()).await?;
             }
             let all = TRANSFER as usize * calls as usize;
             peer.serve(all - (1 << 20)).await?;
             match last {
                 LastMib::Withheld => sleep(HOLD).await,
-                LastMib::Slow => peer.serve_slowly(SLOW).await?,
+                LastMib::Slow => rejected(peer.serve_slowly(SLOW).await)?,
             }
             Ok(())
         }
@@ -162,12 +185,7 @@ pub(super) async fn unfinished_records(target: Target, last: LastMib) -> Infalli
             socket.write_all(first).await?;
             match last {
                 LastMib::Withheld => sleep(HOLD).await,
-                LastMib::Slow => {
-                    for piece in rest.chunks(PIECE) {
-                        socket.write_all(piece).await?;
-                        sleep(SLOW).await;
-                    }
-                }
+                LastMib::Slow => rejected(write_slowly(&mut socket, rest).await)?,
             }
             Ok(())
         }
