@@ -1,12 +1,19 @@
-//! The table of attacks, and the code that all attacks share.
+//! The tables of attacks, and the code that all attacks share.
+//!
+//! The attacks affect a running server's memory, connections, storage and latency. Named tests cover the
+//! other rows of the threat model in SECURITY.md, for example identities, privileges, hostile servers and
+//! hostile documents. `nfs/tests/slow_storage.rs` also covers storage that responds only after the test
+//! releases it.
 
 mod connections;
 mod memory;
 mod messages;
 mod storage;
 
+use std::any::Any;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +26,9 @@ use tokio::time::sleep;
 
 use self::Goal::{Arrivals, Completed, Connections, Memory, MemoryAndCompleted};
 use self::memory::LastMib::{Slow, Withheld};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, SLOW_FILES, slow_file};
 use crate::honest::{lookup, root};
+use crate::prefix::Prefix;
 
 /// An attack, which ends when its future is dropped.
 pub(crate) struct Attack {
@@ -76,6 +84,37 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "removed files", goal: Completed(1), run: |at| Box::pin(storage::removed_files(at)) },
 ];
 
+/// An attack that needs privileges.
+pub(crate) struct Privileged {
+    pub(crate) attack: Attack,
+    /// The address at which the server listens.
+    pub(crate) server: IpAddr,
+    /// Prepares the attack, or returns an error if the machine does not allow it. The preparation is undone
+    /// when the value is dropped.
+    pub(crate) prepare: fn() -> anyhow::Result<Box<dyn Any>>,
+}
+
+pub(crate) const PRIVILEGED_ATTACKS: &[Privileged] = &[
+    Privileged {
+        attack: Attack {
+            name: "idle, one IPv6 prefix",
+            goal: Connections(200),
+            run: |at| Box::pin(connections::idle_from_one_prefix(at)),
+        },
+        server: IpAddr::V6(Ipv6Addr::LOCALHOST),
+        prepare: || Ok(Box::new(Prefix::add()?)),
+    },
+    Privileged {
+        attack: Attack {
+            name: "slow storage",
+            goal: MemoryAndCompleted(36, 10),
+            run: |at| Box::pin(storage::slow_storage(at)),
+        },
+        server: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        prepare: || Ok(Box::new(storage::fanotify()?)),
+    },
+];
+
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) rdma: SocketAddr,
@@ -83,6 +122,8 @@ pub(crate) struct Target {
     pub(crate) root: NfsFh3,
     pub(crate) large: NfsFh3,
     pub(crate) shared: NfsFh3,
+    pub(crate) slow: Arc<[NfsFh3]>,
+    pub(crate) served: PathBuf,
     effort: Arc<Effort>,
 }
 
@@ -105,7 +146,12 @@ impl Target {
         let root = root(&connection).await?;
         let large = lookup(&connection, &root, "large").await?;
         let shared = lookup(&connection, &root, "shared").await?;
-        Ok(Target { rdma, tcp, root, large, shared, effort: Arc::default() })
+        let mut slow = Vec::new();
+        for number in 0..SLOW_FILES {
+            slow.push(lookup(&connection, &root, &slow_file(number)).await?);
+        }
+        let (slow, served) = (slow.into(), daemon.served());
+        Ok(Target { rdma, tcp, root, large, shared, slow, served, effort: Arc::default() })
     }
 
     pub(crate) fn with_new_effort(&self) -> Self {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{env, io};
@@ -16,6 +16,8 @@ use tokio::net::TcpStream;
 pub(crate) const FILES: usize = 1000;
 /// The size of a small file in bytes. Each byte of file `N` is `N % 256`.
 pub(crate) const SMALL: usize = 4096;
+/// The number of files that the attack on slow storage reads.
+pub(crate) const SLOW_FILES: usize = 256;
 /// The size of the file `large` in bytes.
 const LARGE: u64 = 64 << 20;
 
@@ -30,19 +32,21 @@ pub(crate) struct Daemon {
     metrics: SocketAddr,
     /// The number of sockets of the process before the first connection.
     own_sockets: usize,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Daemon {
-    pub(crate) fn start() -> anyhow::Result<Self> {
+    /// Starts a server that listens on `ip`.
+    pub(crate) fn start(ip: IpAddr) -> anyhow::Result<Self> {
         let (program, folder) = (build()?, tempfile::tempdir()?);
-        let served = folder.path().join("served");
+        let served = served(&folder);
         fill(&served).context("the served directory")?;
         let mut command = Command::new("sh");
         command.args(["-c", WITH_LIMITS, "sh"]).arg(&program).arg(&served);
-        command.args(["--listen", "127.0.0.1:0", "--tcp", "127.0.0.1:0"]);
-        // The server refuses addresses from 127.128.0.0 upward.
-        command.args(["--allow", "127.0.0.0/9", "--no-root-squash"]);
+        let listen = SocketAddr::new(ip, 0).to_string();
+        command.args(["--listen", &listen, "--tcp", &listen]);
+        // The server refuses IPv4 addresses from 127.128.0.0 upward.
+        command.args(["--allow", "127.0.0.0/9,::1,2001:db8::/32", "--no-root-squash"]);
         command.args(["--metrics", "127.0.0.1:0"]);
         command.arg("--handle-key").arg(folder.path().join("key"));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -54,9 +58,14 @@ impl Daemon {
             address.with_context(|| format!("no {scheme} in {line:?}"))
         };
         let (rdma, tcp, metrics) = (address("rdma://")?, address("tcp://")?, address("http://")?);
-        let mut daemon = Daemon { child, rdma, tcp, metrics, own_sockets: 0, _folder: folder };
+        let mut daemon = Daemon { child, rdma, tcp, metrics, own_sockets: 0, folder };
         daemon.own_sockets = daemon.connections()?;
         Ok(daemon)
+    }
+
+    /// Returns the served directory.
+    pub(crate) fn served(&self) -> PathBuf {
+        served(&self.folder)
     }
 
     /// Returns the resident memory of the process, and its peak since [`Daemon::reset_peak_rss`], in bytes.
@@ -134,6 +143,14 @@ fn build() -> anyhow::Result<PathBuf> {
     Ok(env::current_exe()?.with_file_name("nfs3d"))
 }
 
+fn served(folder: &TempDir) -> PathBuf {
+    folder.path().join("served")
+}
+
+pub(crate) fn slow_file(number: usize) -> String {
+    format!("slow{number}")
+}
+
 fn fill(served: &Path) -> io::Result<()> {
     fs::create_dir(served)?;
     for number in 0..FILES {
@@ -141,6 +158,9 @@ fn fill(served: &Path) -> io::Result<()> {
     }
     for name in ["shared", "written"] {
         File::create(served.join(name))?;
+    }
+    for number in 0..SLOW_FILES {
+        File::create(served.join(slow_file(number)))?.set_len(1 << 20)?;
     }
     File::create(served.join("large"))?.set_len(LARGE)
 }

@@ -1,6 +1,6 @@
 //! `siege`: attacks a real `nfs3d` while an honest client uses it.
 //!
-//! Each attack is an entry in the table in `attacks.rs` and runs a function in `attacks/`. SECURITY.md lists
+//! Each attack is an entry in a table in `attacks.rs` and runs a function in `attacks/`. SECURITY.md lists
 //! the tests of other attacks.
 
 #![allow(clippy::print_stdout, reason = "the output of a program")]
@@ -9,8 +9,10 @@ mod attacks;
 mod daemon;
 mod honest;
 mod peer;
+mod prefix;
 mod report;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +22,7 @@ use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::{Instant, sleep};
 
-use self::attacks::{ATTACKS, Attack, Target};
+use self::attacks::{ATTACKS, Attack, PRIVILEGED_ATTACKS, Privileged, Target};
 use self::daemon::Daemon;
 use self::honest::Honest;
 use self::report::{Outcome, Phase, Sample, heading, unreleased};
@@ -66,7 +68,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     let times = if arguments.short { &SHORT } else { &FULL };
     println!("{}", heading());
-    let unloaded = Siege::start(times).await?.watch(times.during / 2).await?;
+    let unloaded = Siege::start(times, Ipv4Addr::LOCALHOST.into()).await?.watch(times.during / 2).await?;
     println!("{:<27} {:<6} {unloaded}", "(none)", "");
     let p99 = (!arguments.short).then(|| unloaded.percentile(99));
     let is_chosen = |attack: &&Attack| {
@@ -74,15 +76,15 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let mut failed = Vec::new();
     for attack in ATTACKS.iter().filter(is_chosen) {
-        // Each attack runs against a new server, so that no attack affects the outcomes of later attacks.
-        let outcome = Siege::start(times).await?.run(attack).await?;
-        println!("{outcome}");
-        let broken = outcome.broken(p99);
-        for rule in &broken {
-            println!("    FAILED: {rule}");
+        failed.extend(run(attack, Ipv4Addr::LOCALHOST.into(), times, p99).await?);
+    }
+    for Privileged { attack, server, prepare } in PRIVILEGED_ATTACKS {
+        if !is_chosen(&attack) {
+            continue;
         }
-        if !broken.is_empty() {
-            failed.push(attack.name);
+        match prepare() {
+            Ok(_prepared) => failed.extend(run(attack, *server, times, p99).await?),
+            Err(why) => not_run::record(&format!("siege: {}", attack.name), format_args!("{why:#}")),
         }
     }
     if failed.is_empty() {
@@ -90,6 +92,23 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
     println!("failed: {}", failed.join(", "));
     Ok(ExitCode::FAILURE)
+}
+
+/// Runs an attack on a new server, so that no attack affects the outcomes of later attacks. Returns the
+/// attack's name if a rule is broken.
+async fn run(
+    attack: &Attack,
+    server: IpAddr,
+    times: &'static Times,
+    unloaded: Option<Duration>,
+) -> anyhow::Result<Option<&'static str>> {
+    let outcome = Siege::start(times, server).await?.run(attack).await?;
+    println!("{outcome}");
+    let broken = outcome.broken(unloaded);
+    for rule in &broken {
+        println!("    FAILED: {rule}");
+    }
+    Ok((!broken.is_empty()).then_some(attack.name))
 }
 
 struct Siege {
@@ -100,8 +119,8 @@ struct Siege {
 }
 
 impl Siege {
-    async fn start(times: &'static Times) -> anyhow::Result<Self> {
-        let daemon = Daemon::start()?;
+    async fn start(times: &'static Times, server: IpAddr) -> anyhow::Result<Self> {
+        let daemon = Daemon::start(server)?;
         let target = Target::find(&daemon).await?;
         let honest = Honest::start(daemon.rdma, daemon.tcp)?;
         Ok(Siege { daemon, honest, target, times })

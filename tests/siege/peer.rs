@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,6 +41,14 @@ pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStr
     let stream = socket.connect(to).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Connects from an address that need not be assigned to an interface.
+pub(crate) async fn connect_v6(from: Ipv6Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v6()?;
+    SockRef::from(&socket).set_freebind_v6(true)?;
+    socket.bind((from, 0).into())?;
+    socket.connect(to).await
 }
 
 /// Like [`connect`], with socket buffers so small that the server must keep unread replies in memory.

@@ -1,6 +1,8 @@
 //! Attacks that occupy the server's connection slots.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -14,13 +16,17 @@ use tokio::time::sleep;
 use super::Target;
 use super::memory::HOLD;
 use crate::peer::{
-    RdmaPeer, closed, connect, connect_without_buffers, host, mpa_request, record, refused_host,
+    RdmaPeer, closed, connect, connect_v6, connect_without_buffers, host, mpa_request, record, refused_host,
 };
+use crate::prefix::Prefix;
 
 /// The number of connections that an attack opens. It exceeds the server's default limit of 1,024, but each
 /// of the [`HOSTS`] hosts stays below the limit of 256 per host.
 const CONNECTIONS: usize = 1200;
 const HOSTS: usize = 6;
+/// The maximum number of connections from one IPv6 prefix. It exceeds the server's limit of 256, because this
+/// process may notice late that the server has closed a connection.
+const PREFIX_MAX: usize = 512;
 /// The number of bytes that each READ of [`busy`] requests. The reply exceeds the socket buffers of the
 /// connection.
 const REPLY: u32 = 256 << 10;
@@ -60,6 +66,26 @@ pub(super) async fn idle_over_rdma(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut peer = RdmaPeer::connect(host(number % HOSTS), target.rdma).await?;
         Ok(closed(&mut peer.socket).await?)
+    };
+    target.repeat(CONNECTIONS, attempt).await
+}
+
+/// Opens connections from different addresses of one IPv6 prefix, which counts as one address.
+pub(super) async fn idle_from_one_prefix(target: Target) -> Infallible {
+    let open = Arc::new(AtomicUsize::new(0));
+    let attempt = move |target: Target, number| {
+        let open = open.clone();
+        async move {
+            let socket = connect_v6(Prefix::host(number), target.rdma).await?;
+            let mut peer = RdmaPeer::over(socket).await?;
+            let count = open.fetch_add(1, Ordering::Relaxed);
+            if count > PREFIX_MAX {
+                target.record_breach(format!("{count} connections from one IPv6 prefix"));
+            }
+            let closed = closed(&mut peer.socket).await;
+            open.fetch_sub(1, Ordering::Relaxed);
+            Ok(closed?)
+        }
     };
     target.repeat(CONNECTIONS, attempt).await
 }

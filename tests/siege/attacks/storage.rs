@@ -1,22 +1,34 @@
 //! Attacks on the server's storage.
 
 use std::convert::Infallible;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use bytes::Bytes;
+use nix::sys::fanotify::{
+    EventFFlags, Fanotify, FanotifyEvent, FanotifyResponse, InitFlags, MarkFlags, MaskFlags, Response,
+};
 use rpcrdma_nfs::client::{ServerConnection, this_user};
-use rpcrdma_nfs3::nfs_v3::proc::Write;
+use rpcrdma_nfs3::nfs_v3::proc::{Read, Write};
 use rpcrdma_nfs3::{
-    Create3Args, Create3Res, Diropargs3, Remove3Args, Remove3Res, StableHow, Write3Args, Write3Res, nfs_v3,
+    Create3Args, Create3Res, Diropargs3, Read3Args, Remove3Args, Remove3Res, StableHow, Write3Args,
+    Write3Res, nfs_v3,
 };
 use rpcrdma_runtime::{TcpClient, TcpClientOptions};
+use rustix::fs::CWD;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::Target;
+use crate::daemon::{SLOW_FILES, slow_file};
 use crate::peer::{connect, host, record};
 
 const PEERS: usize = 4;
+/// The maximum time that a slow file takes to open.
+const DELAY: Duration = Duration::from_secs(3);
 
 async fn client(target: &Target) -> anyhow::Result<nfs_v3::Client<ServerConnection>> {
     let options = TcpClientOptions { credential: this_user(), ..TcpClientOptions::default() };
@@ -56,6 +68,52 @@ pub(super) async fn stable_writes(target: Target) -> Infallible {
         Ok(())
     };
     target.repeat(PEERS, attempt).await
+}
+
+/// Sends READs of files that take up to [`DELAY`] to open, and resets the connection before the READs end.
+pub(super) async fn slow_storage(target: Target) -> Infallible {
+    let attempt = |target: Target, number: usize| async move {
+        let turn = target.effort().attempts.load(Ordering::Relaxed).wrapping_add(number as u64);
+        let turn = usize::try_from(turn)? % SLOW_FILES;
+        let file = *target.slow.get(turn).context("no such file")?;
+        let mut socket = connect(host(number), target.tcp).await?;
+        for xid in 1..=16 {
+            socket.write_all(&record::<Read>(xid, &Read3Args { file, offset: 0, count: 1 << 20 })?).await?;
+        }
+        // Gives the server time to start the calls.
+        sleep(Duration::from_millis(500)).await;
+        Ok(socket.set_zero_linger()?)
+    };
+    let delayed = async {
+        let Err(error) = delay_opens(&target.served).await;
+        target.record_breach(format!("storage is not slow: {error}"));
+    };
+    // Ten hosts that each read 1 MiB at a time could use all memory (SECURITY.md, "Many owners").
+    tokio::join!(target.clone().repeat(PEERS, attempt), delayed).0
+}
+
+/// Returns a fanotify group, which decides whether processes may open files. This requires CAP_SYS_ADMIN.
+pub(super) fn fanotify() -> nix::Result<Fanotify> {
+    let flags = InitFlags::FAN_CLASS_CONTENT | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
+    Fanotify::init(flags, EventFFlags::O_RDONLY)
+}
+
+/// Delays the opening of the slow files. When this future is dropped, the kernel permits all pending opens.
+async fn delay_opens(served: &Path) -> nix::Result<Infallible> {
+    let group = fanotify()?;
+    for number in 0..SLOW_FILES {
+        let file = served.join(slow_file(number));
+        group.mark(MarkFlags::FAN_MARK_ADD, MaskFlags::FAN_OPEN_PERM, CWD, Some(&file))?;
+    }
+    loop {
+        sleep(DELAY).await;
+        // Without events, reading fails with EAGAIN.
+        while let Ok(events) = group.read_events() {
+            for fd in events.iter().filter_map(FanotifyEvent::fd) {
+                group.write_response(FanotifyResponse::new(fd, Response::FAN_ALLOW))?;
+            }
+        }
+    }
 }
 
 /// Sends WRITEs beyond the server's file size limit (`ulimit -f`).
