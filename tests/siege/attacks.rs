@@ -81,7 +81,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "abandoned writes", goal: Completed(10), run: |at| Box::pin(storage::abandoned_writes(at)) },
     Attack { name: "stable writes to one file", goal: Completed(10), run: |at| Box::pin(storage::stable_writes(at)) },
     Attack { name: "writes past the file limit", goal: Completed(10), run: |at| Box::pin(storage::past_file_limit(at)) },
-    Attack { name: "removed files", goal: Completed(1), run: |at| Box::pin(storage::removed_files(at)) },
+    Attack { name: "removed files", goal: Completed(500), run: |at| Box::pin(storage::removed_files(at)) },
 ];
 
 /// An attack that needs privileges.

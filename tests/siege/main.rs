@@ -138,8 +138,10 @@ impl Siege {
         };
         let ended = Instant::now();
         let mut after = self.watch(self.times.after).await?;
-        while !unreleased(&before, &after).is_empty() && ended.elapsed() < RELEASE {
+        while !unreleased(&before, &during, &after).is_empty() && ended.elapsed() < RELEASE {
+            let failures = after.honest.failures;
             after = self.watch(self.times.after).await?;
+            after.honest.failures.splice(0..0, failures);
         }
         let text = |text: &Mutex<Option<String>>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(Outcome {
