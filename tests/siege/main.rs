@@ -58,7 +58,7 @@ const FULL: Times =
 /// The time limit for the server to release memory and connections after an attack.
 const RELEASE: Duration = Duration::from_secs(10);
 /// The maximum extra time for an attack to reach its goal on a slow machine.
-const MORE_TIME: Duration = Duration::from_secs(30);
+const MORE_TIME: Duration = Duration::from_secs(120);
 const INTERVAL: Duration = Duration::from_millis(50);
 
 #[tokio::main]
