@@ -217,8 +217,8 @@ pub enum Selector {
     Enum(TypeId),
 }
 
-/// Maximum nesting of definitions. Published documents nest definitions about 12 levels deep at
-/// most; rustc's default recursion limit is 128.
+/// Maximum nesting of definitions. In published documents, definitions nest at most about 12 levels deep;
+/// rustc's default recursion limit is 128.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Hir {

@@ -90,8 +90,8 @@ pub struct Options {
     pub defined: BTreeSet<String>,
     /// The language of the documents.
     pub dialect: Dialect,
-    /// True to supply predefined names that documents use but do not define: typedefs of integers, and
-    /// names from the RFCs on RPC.
+    /// True to supply predefined names that documents use but do not define: aliases of scalar types, such as
+    /// `int32_t`, and names from the RFCs on RPC and from C's RPC headers.
     pub prelude: bool,
     /// True to emit valid definitions even if other definitions have errors. Definitions that depend on an
     /// invalid definition are omitted.

@@ -1,8 +1,9 @@
 //! The sizes of a program's messages, and the chunks that the messages need over RPC-over-RDMA version 1 for
 //! a given inline threshold.
 //!
-//! The sizes of a type equal those of its generated type. They comprise the minimum and maximum encoded
-//! lengths, the maximum length without eligible items, and the eligible items (RFC 8166 section 3.4.1).
+//! A type's sizes are the minimum and maximum encoded lengths, the maximum length without eligible items, and
+//! the eligible items (RFC 8166 section 3.4.1). They equal the sizes of the generated type, except that
+//! xdrgen does not know the sizes of existing Rust types.
 
 pub(crate) mod layout;
 pub(crate) mod messages;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Each published document, followed by the documents whose definitions it uses.
+/// The published documents of the table, each followed by the documents whose definitions it uses.
 const DOCUMENTS: &[&[&str]] = &[
     &["1094"],
     &["1813"],

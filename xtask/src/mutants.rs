@@ -48,7 +48,8 @@ const FIRST_TESTS: [&str; 7] =
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
 /// The number of parts into which the generated mutations are divided.
 const PARTS: usize = 240;
-/// Enables incremental compilation, which `.ci/run` disables: each mutation changes one crate only slightly.
+/// Enables incremental compilation, since each mutation changes one crate only slightly. `.ci/run` disables
+/// incremental compilation.
 const INCREMENTAL: [(&str, &str); 1] = [("CARGO_INCREMENTAL", "1")];
 const INSTALL: &str = "cargo-mutants is missing: run `cargo install cargo-mutants --locked`";
 

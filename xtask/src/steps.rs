@@ -25,11 +25,11 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("readme-mount", 25, interop::mount_commands),
 ];
 
-/// Features of `rpcrdma-nfs` that must compile alone (empty for no feature). The other steps compile all
-/// features together.
+/// Features of `rpcrdma-nfs` that must compile alone (empty for no feature). In the other steps, Clippy
+/// checks only builds with both `client` and `directory`.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Runs Clippy with combinations of features that the other steps do not compile: the runtime without
+/// Runs Clippy with combinations of features that it does not check in other steps: the runtime without
 /// `capture`, and `rpcrdma-nfs` with each of [`NFS_FEATURES`]. Also runs the runtime's test `no_capture`.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {

@@ -14,8 +14,8 @@ pub(crate) struct Resume {
 }
 
 /// Returns true if a definition begins at the token `at`. A definition begins with `typedef`, or with another
-/// keyword, a name, and the token that follows the name, such as `{`. Inside a correct definition,
-/// a body has no name, and a reference to a type has no body, so this pattern never occurs there.
+/// keyword, a name, and `=`, `{` or `switch`. Inside a correct definition, a body has no name, and a
+/// reference to a type has no body, so this pattern never occurs there.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let name = context.token(at + 1).is_some_and(|token| token.kind == Kind::Word && !is_keyword(token.text));
     let after = context.word(at + 2);

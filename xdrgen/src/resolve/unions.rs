@@ -95,7 +95,7 @@ impl<'a> Resolver<'a> {
             }
         }
         let written = self.eval(value)?;
-        // Labels are compared by encoding: if the discriminant is signed, a label above 2^31-1 has the bit
+        // Labels are compared by encoding. For an `int` or an enum, a label from 2^31 to 2^32-1 has the bit
         // pattern of a negative label.
         let number = match kind {
             Selector::Int | Selector::Enum(_) => {

@@ -14,9 +14,9 @@ enum Role<'d> {
     Enum(&'d EnumBody),
 }
 
-/// Passes the names, parts and enums of a definition to `to` in source order, with two exceptions. The name
+/// Passes the names, parts and enums of a definition to `to` in source order, with three exceptions. The name
 /// of a typedef or a procedure precedes its types. The number of a program, a version or a procedure follows
-/// its name directly.
+/// its name directly. The default arm of a union comes last.
 fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
     match &definition.kind {
         DefinitionKind::Const(constant) => {

@@ -48,8 +48,8 @@ const TRANSPORT: u64 = 28;
 const CHUNK: u64 = 24;
 /// The number of bytes that a Reply chunk of one segment adds to the transport header.
 const REPLY_CHUNK: u64 = 20;
-/// The length in bytes of an RPC call's header without the credential's body (RFC 5531 section 9), with an
-/// empty verifier. The verifier of an RPCSEC_GSS call is not included.
+/// The length in bytes of an RPC call's header with an empty credential body and an empty verifier (RFC 5531
+/// section 9). The verifier of an RPCSEC_GSS call is not included.
 const CALL: u64 = 40;
 /// The length in bytes of an RPC reply's header without the verifier's body.
 const REPLY: u64 = 24;
@@ -286,7 +286,7 @@ struct Reply {
     item: Bound,
 }
 
-/// Returns the bounds of the result's type, narrowed by the binding as in the runtime.
+/// Returns the bounds of the result's type. Narrows them by the binding's bounds, as the runtime does.
 fn bounds(procedure: &Procedure, result: TypeSizes) -> Reply {
     let mut reply = Reply {
         unreduced: Bound::of(result.lengths.max),

@@ -1,5 +1,6 @@
-//! Checks the archive. Its programs must run in an empty root directory, in a minimal Debian root and as a
-//! systemd service. The tools for man pages, shell completions and units must accept its files.
+//! Checks the archive. `nfs3d` and `nfs3` must run in an empty root directory and in a minimal Debian root,
+//! and `nfs3d` must run as a systemd service. The tools for man pages, shell completions and units must
+//! accept the archive's files.
 
 mod service;
 

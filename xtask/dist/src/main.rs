@@ -29,8 +29,8 @@ struct Arguments {
 enum Task {
     /// Build target/dist/rpcrdma-VERSION-ARCH-linux-musl.tar.gz
     Dist {
-        /// Also run the programs of the archive in minimal root directories, and check man pages, completions
-        /// and the unit (needs root)
+        /// Also run nfs3d and nfs3 in minimal root directories, and check man pages, completions and the unit
+        /// (needs root)
         #[arg(long)]
         check: bool,
         /// Build nothing; check the existing archive

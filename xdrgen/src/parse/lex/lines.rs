@@ -129,7 +129,7 @@ impl<'a> Lexer<'a, '_> {
         let computed = || self.conditions.number(value);
         let written = only_number(value);
         let is_name = written.is_none() && is_word(value);
-        // `F(a) x` is a macro with a parameter if no space separates the name from `(`.
+        // In `F(a) x`, no space separates the name from the `(`, so `F` is a macro with a parameter.
         let number = written.or_else(|| if gap == 0 && !is_name { None } else { computed() });
         self.conditions.define(name, number);
         self.header.define(name, number);
