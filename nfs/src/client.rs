@@ -119,7 +119,7 @@ impl Remote {
     /// another connection, that connection uses the credential and the timeout of `options`.
     ///
     /// # Errors
-    /// As [`Remote::mount`].
+    /// The errors of [`Remote::mount`].
     pub async fn mount_over(
         connection: impl Into<ServerConnection>,
         url: &Url,

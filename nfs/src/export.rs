@@ -406,7 +406,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Returns the granted subset of the wanted ACCESS3 bits (RFC 1813 section 3.3.4), and the attributes.
     ///
     /// # Errors
-    /// As [`Export::attributes`].
+    /// The errors of [`Export::attributes`].
     fn access(
         &self,
         caller: &NfsCaller,
@@ -436,7 +436,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Writes data.
     ///
     /// # Errors
-    /// As [`Export::read`], and [`NfsError::NoSpc`], [`NfsError::FBig`].
+    /// The errors of [`Export::read`], and [`NfsError::NoSpc`], [`NfsError::FBig`].
     fn write(
         &self,
         caller: &NfsCaller,
@@ -449,21 +449,21 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Creates a regular file.
     ///
     /// # Errors
-    /// As [`Export::lookup`], and [`NfsError::Exist`]. All methods that create a file or directory can return
-    /// these errors.
+    /// The errors of [`Export::lookup`], and [`NfsError::Exist`]. All methods that create a file or directory can
+    /// return these errors.
     fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
 
     /// Creates a directory.
     ///
     /// # Errors
-    /// As [`Export::create`].
+    /// The errors of [`Export::create`].
     fn mkdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes)
     -> Outcome<Found>;
 
     /// Creates a symbolic link. The target need not exist.
     ///
     /// # Errors
-    /// As [`Export::create`].
+    /// The errors of [`Export::create`].
     fn symlink(
         &self,
         caller: &NfsCaller,
@@ -477,7 +477,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// default implementation fails with [`NfsError::NotSupp`] for every kind.
     ///
     /// # Errors
-    /// As [`Export::create`], [`NfsError::NotSupp`] for unsupported devices, sockets and pipes,
+    /// The errors of [`Export::create`], [`NfsError::NotSupp`] for unsupported devices, sockets and pipes,
     /// [`NfsError::BadType`] for other kinds, and [`NfsError::Perm`] for kinds that this caller may not
     /// create.
     fn mknod(
@@ -541,7 +541,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Returns the capacity of the file system.
     ///
     /// # Errors
-    /// As [`Export::attributes`].
+    /// The errors of [`Export::attributes`].
     fn space(&self, file: &FileHandle) -> Result<Space, NfsError>;
 
     /// Writes a file's unstable data in the given range to stable storage (RFC 1813 section 3.3.21).

@@ -7,8 +7,8 @@ pub struct Lengths {
     pub min: u64,
     /// The length of the longest encoding.
     pub max: Size,
-    /// The length of the longest encoding without its DDP-eligible items. The count of an item stays in the
-    /// encoding (RFC 8166 section 3.4.4.1).
+    /// The maximum length of an encoding whose DDP-eligible items are removed. The count of an item stays in
+    /// the encoding (RFC 8166 section 3.4.4.1).
     pub max_reduced: Size,
 }
 

@@ -207,7 +207,8 @@ fn line(docs: &Docs) -> String {
         rest = after.split_once("*/").map_or("", |(_, after)| after);
     }
     bare.push_str(rest);
-    let line = bare.split_whitespace().collect::<Vec<_>>().join(" ");
+    let code = bare.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    let line = code.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{} ...", line.get(..end).unwrap_or("")),
         None => line,

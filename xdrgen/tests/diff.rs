@@ -138,7 +138,7 @@ fn an_excerpt_of_a_published_definition_is_not_compared() {
 #[test]
 fn additions_and_removals_are_listed_with_their_locations() {
     let mut sources = Sources::default();
-    let old = sources.add(Source::new("old.x", "struct a { int x; };\n"));
+    let old = sources.add(Source::new("old.x", "struct a { // a comment\n  int x; /* another */ };\n"));
     let new = sources.add(Source::new("new.x", "\nunion u switch (int n) { case 1: int x; };\n"));
     let found = diff(&sources, &[old], &[new], &Options::module("compared"));
     let place = |side: &Option<rpcrdma_xdrgen::diff::Side>| {

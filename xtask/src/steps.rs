@@ -15,7 +15,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("tests", 40, tests),
     Step::new("tour", 10, tour),
     Step::new("guides", 15, guides::run),
-    Step::new("short-siege", 10, |root| stress::siege(root, &["--short"])),
+    Step::new("short-siege", 15, |root| stress::siege(root, &["--short"])),
     Step::new("simulation", 15, |root| stress::simulation(root, "10000")),
     Step::new("miri", 20, memory),
     Step::new("fuzz", 15, |root| stress::fuzzing(root, "fuzz", 20)),

@@ -44,7 +44,8 @@ impl Remote {
     /// Creates a directory, or returns the existing directory.
     ///
     /// # Errors
-    /// As [`Remote::make_directory`], and [`ClientError::Kind`] if the name exists but is not a directory.
+    /// The errors of [`Remote::make_directory`], and [`ClientError::Kind`] if the name exists but is not a
+    /// directory.
     pub async fn make_or_enter(
         &self,
         above: &RemoteFile,

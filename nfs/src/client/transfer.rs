@@ -149,7 +149,7 @@ impl Remote {
     /// Reads a regular file from an offset to its end, or until `take` returns [`ControlFlow::Break`].
     ///
     /// # Errors
-    /// As [`Remote::read_file`].
+    /// The errors of [`Remote::read_file`].
     pub async fn read_from(&self, file: &RemoteFile, offset: u64, take: Take<'_>) -> Result<(), ClientError> {
         self.must_be_regular(file)?;
         let mut window = Window::new();
@@ -253,7 +253,7 @@ impl Remote {
     /// `offset`. The digest covers the whole source.
     ///
     /// # Errors
-    /// As [`Remote::write_file`].
+    /// The errors of [`Remote::write_file`].
     pub async fn write_from(
         &self,
         file: &RemoteFile,

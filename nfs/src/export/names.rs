@@ -21,7 +21,7 @@ pub(super) fn check(name: &[u8]) -> Result<(), NfsError> {
 /// Checks that a new file can have the name. `.` and `..` already exist.
 ///
 /// # Errors
-/// As [`check`], and [`NfsError::Exist`].
+/// The errors of [`check`], and [`NfsError::Exist`].
 pub(super) fn check_new(name: &[u8]) -> Result<(), NfsError> {
     check(name)?;
     if is_dot(name) { Err(NfsError::Exist) } else { Ok(()) }
@@ -30,7 +30,8 @@ pub(super) fn check_new(name: &[u8]) -> Result<(), NfsError> {
 /// Checks that a name can be removed from its directory.
 ///
 /// # Errors
-/// As [`check`]; [`NfsError::Inval`] for `.`, and [`NfsError::Exist`] for `..`, which is never empty.
+/// The errors of [`check`]; [`NfsError::Inval`] for `.`, and [`NfsError::Exist`] for `..`, which is never
+/// empty.
 pub(super) fn check_old(name: &[u8]) -> Result<(), NfsError> {
     check(name)?;
     match name {

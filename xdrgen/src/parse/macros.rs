@@ -92,7 +92,8 @@ impl<'a> Macros<'a> {
 
     /// Records a `#define` whose body may be a type. If the macro's meaning changes within the text, defines
     /// the macro and returns true. Without an `#undef`, a second body changes the meaning only if one of the
-    /// bodies begins with a keyword. Otherwise, both bodies may be constants, whose conflict is reported.
+    /// bodies begins with a keyword. If neither does, both may be constants, and a conflict between their
+    /// values is reported later.
     pub(super) fn define_type(&mut self, name: &'a str, after: &'a str, place: usize) -> bool {
         let body: Vec<&str> = Body(after).take(MAX_WORK).collect();
         if is_text(&body) || !body.iter().all(|token| word(token).is_some()) {

@@ -18,7 +18,7 @@ pub struct Entry {
     pub source: String,
     /// The section; empty for a hostile input.
     pub section: String,
-    /// The strength; `None` for a hostile input.
+    /// The requirement level; `None` for a hostile input.
     pub level: Option<Level>,
     /// The parties to which the rule applies; for a hostile input, the input.
     pub binds: String,
@@ -34,7 +34,7 @@ pub struct Entry {
     pub place: String,
 }
 
-/// The strength of a rule (RFC 2119) in its document.
+/// The requirement level (RFC 2119) that a document assigns to a rule.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum Level {
     /// MUST, REQUIRED or SHALL.

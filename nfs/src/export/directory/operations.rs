@@ -369,7 +369,7 @@ impl DirectoryExport {
     /// outside the export.
     ///
     /// # Errors
-    /// As [`DirectoryExport::must_be_served`].
+    /// The errors of [`DirectoryExport::must_be_served`].
     fn listed(&self, dir: &Located, entry: &DirEntry, plus: bool) -> Result<Option<Found>, NfsError> {
         let name = entry.file_name().to_bytes();
         if names::is_dot(name) {

@@ -179,7 +179,8 @@ impl Requester {
         self.credit_waits
     }
 
-    /// Returns the number of received messages that matched no outstanding call.
+    /// Returns the number of received messages that were dropped (RFC 8166 section 4.5), such as replies that
+    /// match no outstanding call.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.discarded

@@ -69,6 +69,6 @@ pub struct CreditCounts {
     pub queued: usize,
     /// The total number of calls that had to wait for a credit.
     pub credit_waits: u64,
-    /// Received messages that matched no outstanding call.
+    /// The number of received messages that were dropped, such as replies that match no outstanding call.
     pub discarded: u64,
 }
