@@ -449,8 +449,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Creates a regular file.
     ///
     /// # Errors
-    /// The errors of [`Export::lookup`], and [`NfsError::Exist`]. All methods that create a file or directory can
-    /// return these errors.
+    /// The errors of [`Export::lookup`], and [`NfsError::Exist`]. All methods that create a file or directory
+    /// can return these errors.
     fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
 
     /// Creates a directory.

@@ -103,8 +103,8 @@ impl Attrs {
             (Place::Type, "crate") => set(&mut self.krate, quoted(meta, "crate = \"path\"")?, meta),
             (Place::Type, "union") => set(&mut self.union, quoted(meta, "union = \"Type\"")?, meta),
             (Place::Type, "backward") => flag(&mut self.backward, meta),
-            (Place::Type, "items") => size(&mut self.items, "items = 2", meta),
-            (Place::Type, "largest") => size(&mut self.largest, "largest = 4096", meta),
+            (Place::Type, "items") => size(&mut self.items, "items = N", meta),
+            (Place::Type, "largest") => size(&mut self.largest, "largest = SIZE", meta),
             (Place::Arm, "case") => {
                 self.cases.push(label(&value(meta, "case = 3` or `case = \"Color::Red\"")?)?);
                 Ok(())

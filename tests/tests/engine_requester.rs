@@ -67,7 +67,9 @@ impl Peer {
                     self.sent.push_back(message.concat().into());
                 }
                 Action::Close { reason } => self.closed = Some(reason),
-                Action::Abandon { .. } => panic!("the provider has no local fence"),
+                Action::Abandon { .. } => {
+                    panic!("without a local fence, a requester must not abandon regions")
+                }
                 Action::Read { .. } | Action::Write { .. } => {
                     panic!("a requester must not submit RDMA Reads or Writes")
                 }

@@ -72,7 +72,7 @@ pub struct Extract {
     /// number. An `Indented` document also counts as a published RFC if it has page footers. A published RFC
     /// cannot be corrected, so most mistakes in a published RFC are only warnings.
     pub published: bool,
-    /// The XDR text, without marks, page breaks and prose.
+    /// The XDR text, without `///` marks, page breaks or prose.
     pub text: String,
     /// Maps the bytes of `text` to positions in the document.
     pub map: Map,

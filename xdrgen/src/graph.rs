@@ -80,7 +80,7 @@ impl Graph {
         self.cycle(one) == self.cycle(other) && (one != other || is_in_cycle())
     }
 
-    /// Returns the number of a type's cycle. A type outside cycles has a unique number.
+    /// Returns the number that identifies a type's cycle. A type outside cycles has a unique number.
     pub(crate) fn cycle(&self, id: TypeId) -> usize {
         self.cycle_of.get(id.0).copied().unwrap_or(usize::MAX)
     }

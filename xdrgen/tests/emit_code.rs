@@ -306,7 +306,7 @@ fn a_server_answers_declared_and_undeclared_procedure_0() {
         let code = code_with(text, &options);
         assert!(code.contains(null), "{code}");
     }
-    assert!(!code(PROGRAM).contains(null), "generated code must not answer a declared procedure 0");
+    assert!(!code(PROGRAM).contains(null), "the handler must answer a declared procedure 0");
 }
 
 #[test]

@@ -202,7 +202,8 @@ fn libraries(files: &[&Path]) -> Result<Vec<PathBuf>, String> {
     paths(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Returns the paths in the output of `ldd`, such as `libm.so.6 => /lib/libm.so.6 (0x7f)`.
+/// Returns the paths in the output of `ldd`. In the line `libm.so.6 => /lib/libm.so.6 (0x7f)`, the path is
+/// `/lib/libm.so.6`.
 fn paths(ldd: &str) -> Result<Vec<PathBuf>, String> {
     let lines = || ldd.lines().filter_map(|line| line.strip_prefix('\t'));
     if let Some(line) = lines().find(|line| line.ends_with("=> not found")) {

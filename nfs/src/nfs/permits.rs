@@ -42,7 +42,8 @@ impl Default for CallPermits {
 impl CallPermits {
     /// Waits for a permit for the owner and, if the call changes a file, for permits for this file. Calls get
     /// each permit in the order in which they requested it. Calls of other owners cause no delay, except if
-    /// [`FILE_CHANGES_MAX`] of them change the same file.
+    /// [`FILE_CHANGES_MAX`] of them change the same file. A call that waits for such a file keeps its owner's
+    /// permit.
     ///
     /// # Errors
     /// None, since the semaphores are never closed.

@@ -5,7 +5,7 @@ use rpcrdma_runtime::{ClientOptions, ConnectError, Limits, ServeError, ServerOpt
 use rpcrdma_verbs::{AutoConnector, VerbsConnector, VerbsListener, VerbsOptions};
 use tokio::net::lookup_host;
 
-/// Returns the options of a device with the same limits as connections over iWARP.
+/// Returns the options of a device with those limits that also exist for devices.
 fn with_limits(limits: &Limits) -> VerbsOptions {
     VerbsOptions {
         ird: u8::try_from(limits.ird).unwrap_or(u8::MAX),

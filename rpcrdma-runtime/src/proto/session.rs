@@ -529,7 +529,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Times out a call. The call stays in the table while the connection holds its resources.
+    /// Times out a call. The call stays in the table as long as the connection holds resources of the call.
     fn expire(&mut self, id: CallId) {
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
         if entry.call.take().is_some() {
@@ -562,7 +562,7 @@ impl<R: SessionRequester> Session<R> {
         if overdue { self.last_received.after(self.policy.max_silence) } else { None }
     }
 
-    /// Abandons a call. The call stays in the table while the connection holds its resources.
+    /// Abandons a call. The call stays in the table as long as the connection holds resources of the call.
     fn abandon(&mut self, id: CallId) {
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
         let holds = match &mut self.state {

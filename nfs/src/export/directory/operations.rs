@@ -384,8 +384,8 @@ impl DirectoryExport {
         Ok(if plus { self.record(&dir.stat, name, stat).ok() } else { None })
     }
 
-    /// Locates a new regular file by its descriptor, because another process may have replaced it. Then calls
-    /// [`DirectoryExport::made`].
+    /// Calls [`DirectoryExport::made`] for a new regular file. Uses the descriptor of the file, because
+    /// another process may have replaced the name.
     fn created(
         &self,
         dir: &Located,

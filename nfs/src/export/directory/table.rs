@@ -173,8 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_needs_at_most_150_bytes() {
-        const FILES: u64 = 1 << 16;
+    fn a_file_with_a_short_name_needs_at_most_150_bytes() {
+        /// The hash tables have just doubled, so most of their slots are free.
+        const FILES: u64 = (1 << 16) / 8 * 7 + 1;
         let table = Table::default();
         let used = allocation_counter::measure(|| {
             for ino in 0..FILES {

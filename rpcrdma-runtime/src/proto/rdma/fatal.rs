@@ -1,7 +1,6 @@
 //! Calls that may have ended their connection (RFC 8166 section 4.5.3).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use core::cmp::Reverse;
 use core::time::Duration;
 
 /// XIDs of calls whose RDMA Reads or Writes may have ended a connection, by owner. The owner `K` identifies
@@ -91,19 +90,26 @@ impl<K: Clone + Ord> FatalCalls<K> {
         while self.order.front().is_some_and(|(since, ..)| since.saturating_add(LIFETIME) <= now) {
             self.remove(0);
         }
-        while self.order.len() > MAX_SUSPECTS {
-            self.remove(self.oldest_of_largest());
+        if self.order.len() > MAX_SUSPECTS {
+            self.shrink();
         }
     }
 
-    /// Returns the position of the oldest suspect of the owner with the most suspects.
-    fn oldest_of_largest(&self) -> usize {
-        let mut owners = BTreeMap::new();
-        for (position, (_, owner, _)) in self.order.iter().enumerate() {
-            let (count, _) = owners.entry(owner).or_insert((0, Reverse(position)));
-            *count = usize::saturating_add(*count, 1);
+    /// Until [`MAX_SUSPECTS`] suspects are left, removes the oldest suspect of the owner with the most
+    /// suspects.
+    fn shrink(&mut self) {
+        let mut counts: BTreeMap<K, usize> = BTreeMap::new();
+        for (_, owner, _) in &self.order {
+            let count = counts.entry(owner.clone()).or_default();
+            *count = count.saturating_add(1);
         }
-        owners.into_values().max().map_or(0, |(_, Reverse(oldest))| oldest)
+        while self.order.len() > MAX_SUSPECTS
+            && let Some((largest, count)) = counts.iter_mut().max_by_key(|(_, count)| **count)
+        {
+            *count = count.saturating_sub(1);
+            let oldest = self.order.iter().position(|(_, owner, _)| owner == largest);
+            self.remove(oldest.unwrap_or(0));
+        }
     }
 
     fn remove(&mut self, position: usize) {

@@ -34,7 +34,7 @@ fn peers_connect_and_receive_private_data() {
     });
 }
 
-/// Sends seven messages to the peer. Returns the number of messages that the peer sends within a second.
+/// Sends seven messages to the peer. Returns the number of messages received from the peer within a second.
 async fn messages_received(connection: &mut VerbsConnection) -> u32 {
     for number in 0..7 {
         let message = vec![Bytes::from_static(b"message")];
@@ -54,7 +54,7 @@ async fn messages_received(connection: &mut VerbsConnection) -> u32 {
     count
 }
 
-/// Neither end requests Receives.
+/// Neither peer requests further Receives.
 #[test]
 fn a_receive_is_posted_for_each_credit_and_two_more() {
     with(Settings::CARD, async |_| {
