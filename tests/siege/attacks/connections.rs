@@ -78,7 +78,7 @@ pub(super) async fn idle_from_one_prefix(target: Target) -> Infallible {
         async move {
             let socket = connect_v6(Prefix::host(number), target.rdma).await?;
             let mut peer = RdmaPeer::over(socket).await?;
-            let count = open.fetch_add(1, Ordering::Relaxed);
+            let count = open.fetch_add(1, Ordering::Relaxed) + 1;
             if count > PREFIX_MAX {
                 target.record_breach(format!("{count} connections from one IPv6 prefix"));
             }
