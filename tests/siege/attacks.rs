@@ -10,7 +10,6 @@ mod memory;
 mod messages;
 mod storage;
 
-use std::any::Any;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -89,9 +88,9 @@ pub(crate) struct Privileged {
     pub(crate) attack: Attack,
     /// The address at which the server listens.
     pub(crate) server: IpAddr,
-    /// Prepares the attack, or returns an error if the machine does not allow it. The preparation is undone
-    /// when the value is dropped.
-    pub(crate) prepare: fn() -> anyhow::Result<Box<dyn Any>>,
+    /// Returns an error if the machine does not allow the attack. Otherwise, returns the prefix that must exist
+    /// during the attack, if any.
+    pub(crate) prepare: fn() -> anyhow::Result<Option<Prefix>>,
 }
 
 pub(crate) const PRIVILEGED_ATTACKS: &[Privileged] = &[
@@ -102,7 +101,7 @@ pub(crate) const PRIVILEGED_ATTACKS: &[Privileged] = &[
             run: |at| Box::pin(connections::idle_from_one_prefix(at)),
         },
         server: IpAddr::V6(Ipv6Addr::LOCALHOST),
-        prepare: || Ok(Box::new(Prefix::add()?)),
+        prepare: || Prefix::add().map(Some),
     },
     Privileged {
         attack: Attack {
@@ -111,7 +110,7 @@ pub(crate) const PRIVILEGED_ATTACKS: &[Privileged] = &[
             run: |at| Box::pin(storage::slow_storage(at)),
         },
         server: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        prepare: || Ok(Box::new(storage::fanotify()?)),
+        prepare: || storage::can_delay_opens().map(|()| None),
     },
 ];
 

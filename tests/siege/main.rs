@@ -83,7 +83,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             continue;
         }
         match prepare() {
-            Ok(_prepared) => failed.extend(run(attack, *server, times, p99).await?),
+            Ok(_prefix) => failed.extend(run(attack, *server, times, p99).await?),
             Err(why) => not_run::record(&format!("siege: {}", attack.name), format_args!("{why:#}")),
         }
     }

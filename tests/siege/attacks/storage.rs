@@ -1,12 +1,14 @@
 //! Attacks on the server's storage.
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::iter;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
+use nix::errno::Errno;
 use nix::sys::fanotify::{
     EventFFlags, Fanotify, FanotifyEvent, FanotifyResponse, InitFlags, MarkFlags, MaskFlags, Response,
 };
@@ -18,6 +20,7 @@ use rpcrdma_nfs3::{
 };
 use rpcrdma_runtime::{TcpClient, TcpClientOptions};
 use rustix::fs::CWD;
+use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -92,23 +95,36 @@ pub(super) async fn slow_storage(target: Target) -> Infallible {
     tokio::join!(target.clone().repeat(PEERS, attempt), delayed).0
 }
 
-/// Returns a fanotify group, which decides whether processes may open files. This requires CAP_SYS_ADMIN.
-pub(super) fn fanotify() -> nix::Result<Fanotify> {
+/// Returns a fanotify group that decides whether processes may open these files.
+fn fanotify(files: impl Iterator<Item = PathBuf>) -> nix::Result<Fanotify> {
     let flags = InitFlags::FAN_CLASS_CONTENT | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
-    Fanotify::init(flags, EventFFlags::O_RDONLY)
+    let group = Fanotify::init(flags, EventFFlags::O_RDONLY)?;
+    for file in files {
+        group.mark(MarkFlags::FAN_MARK_ADD, MaskFlags::FAN_OPEN_PERM, CWD, Some(&file))?;
+    }
+    Ok(group)
+}
+
+/// Returns an error unless this process can delay opens. This requires CAP_SYS_ADMIN, and a kernel with
+/// CONFIG_FANOTIFY_ACCESS_PERMISSIONS.
+pub(super) fn can_delay_opens() -> anyhow::Result<()> {
+    let file = NamedTempFile::new()?;
+    fanotify(iter::once(file.path().to_owned())).context("fanotify permission events")?;
+    Ok(())
 }
 
 /// Delays the opening of the slow files. When this future is dropped, the kernel permits all pending opens.
 async fn delay_opens(served: &Path) -> nix::Result<Infallible> {
-    let group = fanotify()?;
-    for number in 0..SLOW_FILES {
-        let file = served.join(slow_file(number));
-        group.mark(MarkFlags::FAN_MARK_ADD, MaskFlags::FAN_OPEN_PERM, CWD, Some(&file))?;
-    }
+    let group = fanotify((0..SLOW_FILES).map(|number| served.join(slow_file(number))))?;
     loop {
         sleep(DELAY).await;
-        // Without events, reading fails with EAGAIN.
-        while let Ok(events) = group.read_events() {
+        loop {
+            let events = match group.read_events() {
+                Ok(events) => events,
+                // No events are pending.
+                Err(Errno::EAGAIN) => break,
+                Err(error) => return Err(error),
+            };
             for fd in events.iter().filter_map(FanotifyEvent::fd) {
                 group.write_response(FanotifyResponse::new(fd, Response::FAN_ALLOW))?;
             }
