@@ -29,6 +29,9 @@ use super::Target;
 use crate::daemon::{SLOW_FILES, slow_file};
 use crate::peer::{connect, host, record};
 
+/// The number of attackers in most of these attacks. Ten hosts that each read 1 MiB at a time could use all
+/// memory (SECURITY.md, "Many owners"), and honest calls could then exceed their time limit. Therefore, only
+/// four hosts attack.
 const PEERS: usize = 4;
 /// The maximum time that a slow file takes to open.
 const DELAY: Duration = Duration::from_secs(3);
@@ -91,7 +94,6 @@ pub(super) async fn slow_storage(target: Target) -> Infallible {
         let Err(error) = delay_opens(&target.served).await;
         target.record_breach(format!("storage is not slow: {error}"));
     };
-    // Ten hosts that each read 1 MiB at a time could use all memory (SECURITY.md, "Many owners").
     tokio::join!(target.clone().repeat(PEERS, attempt), delayed).0
 }
 
@@ -144,8 +146,8 @@ pub(super) async fn past_file_limit(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// Creates and removes files, 100 per attempt. If the server kept 450 bytes for each removed file, 50,000
-/// files would exceed the limit on the growth of resident memory.
+/// Creates and removes files, 100 per attempt. If the server kept 1 KiB for each removed file, 50,000 files
+/// would exceed the limit on the growth of resident memory (48 MiB).
 pub(super) async fn removed_files(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let nfs = client(&target).await?;
