@@ -178,6 +178,9 @@ impl fmt::Display for Outcome {
         if let Some((_, transport, procedure)) = self.during.honest.slowest {
             write!(f, "; the slowest honest call: {procedure} over {transport}")?;
         }
+        if let Some(slowest) = self.during.honest.new_connections.iter().max() {
+            write!(f, "; slowest new connection: {:.1} ms", slowest.as_secs_f64() * 1e3)?;
+        }
         Ok(())
     }
 }
