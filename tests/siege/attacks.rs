@@ -12,9 +12,10 @@ mod storage;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -133,6 +134,8 @@ pub(crate) struct Effort {
     /// The error of the first failed attempt.
     pub(crate) first_error: Mutex<Option<String>>,
     pub(crate) breach: Mutex<Option<String>>,
+    /// The first XID that [`Target::new_xids`] has not returned.
+    next_xid: AtomicU32,
 }
 
 /// The pause of a task between two attempts.
@@ -163,6 +166,13 @@ impl Target {
 
     pub(crate) fn record_breach(&self, how: String) {
         self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
+    }
+
+    /// Returns XIDs that this method has not returned before during the attack. The server rejects the XIDs of
+    /// calls whose RDMA Reads or Writes may have ended an earlier connection of the same host.
+    pub(crate) fn new_xids(&self, count: u32) -> Range<u32> {
+        let first = self.effort.next_xid.fetch_add(count, Ordering::Relaxed);
+        first..first.saturating_add(count)
     }
 
     /// Runs this many concurrent tasks, each of which repeats `attempt` with its own number. Attempts

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -35,7 +34,7 @@ async fn reads_over_rdma(target: &Target, number: usize) -> anyhow::Result<RdmaP
     let mut peer = RdmaPeer::over(connect_without_buffers(host(number), target.rdma).await?).await?;
     let sink = peer.register(Memory::Sink(BytesMut::with_capacity(TRANSFER as usize)))?;
     let args = Read3Args { file: target.large, offset: 0, count: TRANSFER };
-    for xid in 1..=CALLS {
+    for xid in target.new_xids(CALLS) {
         peer.call::<Read>(xid, &args, None, vec![WriteChunk(vec![sink])]).await?;
     }
     Ok(peer)
@@ -67,7 +66,7 @@ pub(super) async fn small_unread_over_rdma(target: Target, hosts: usize, connect
         let mut peer = RdmaPeer::over(socket).await?;
         let sink = peer.register(Memory::Sink(BytesMut::with_capacity(SMALL_TRANSFER as usize)))?;
         let args = Read3Args { file: target.large, offset: 0, count: SMALL_TRANSFER };
-        for xid in 1..=CALLS {
+        for xid in target.new_xids(CALLS) {
             peer.call::<Read>(xid, &args, None, vec![WriteChunk(vec![sink])]).await?;
         }
         sleep(HOLD).await;
@@ -152,9 +151,7 @@ pub(super) async fn unfinished_chunks(target: Target, last: LastMib) -> Infallib
             // Each call has its own handle, because the server's reply invalidates the handle.
             let sources = (0..calls).map(|_| peer.register(Memory::Source(data.clone())));
             let sources = sources.collect::<io::Result<Vec<_>>>()?;
-            // The server rejects XIDs of calls whose transfers ended an earlier connection of the same host.
-            let first = calls * u32::try_from(target.effort().attempts.load(Ordering::Relaxed))?;
-            for (xid, source) in (first..).zip(sources) {
+            for (xid, source) in target.new_xids(calls).zip(sources) {
                 peer.call::<Write>(xid, &args, Some(source), Vec::new()).await?;
             }
             let all = TRANSFER as usize * calls as usize;
