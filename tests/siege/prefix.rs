@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 use std::process::{self, Command};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
 /// A route to this machine for all addresses of a prefix. Dropping this value removes the route. The prefix
 /// is part of 2001:db8::/32, which is reserved for documentation (RFC 3849).
@@ -12,7 +12,7 @@ pub(crate) struct Prefix(());
 impl Prefix {
     pub(crate) fn add() -> anyhow::Result<Self> {
         // If this process is killed, the kernel removes the route when it expires.
-        let added = route("add").args(["expires", "600"]).output()?;
+        let added = route("add").args(["expires", "600"]).output().context("ip (package iproute2)")?;
         ensure!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
         Ok(Prefix(()))
     }
