@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,42 +22,45 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::sleep;
 
 /// Returns the address of an attacking host that the server does not refuse.
-pub(crate) fn host(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(127, 0, 0, 2u8.saturating_add(low_byte(number % 200)))
+pub(crate) fn host(number: usize) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, 2u8.saturating_add(low_byte(number % 200))).into()
 }
 
 /// Returns the address of a host that the server refuses.
-pub(crate) fn refused_host(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(127, 128, 0, low_byte(number % 200))
+pub(crate) fn refused_host(number: usize) -> IpAddr {
+    Ipv4Addr::new(127, 128, 0, low_byte(number % 200)).into()
 }
 
 fn low_byte(number: usize) -> u8 {
     number.to_be_bytes()[7]
 }
 
-pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
+/// Returns a socket with the local address `from`. An IPv6 address need not be assigned to an interface.
+fn bound(from: IpAddr) -> io::Result<TcpSocket> {
+    let socket = match from {
+        IpAddr::V4(_) => TcpSocket::new_v4()?,
+        IpAddr::V6(_) => {
+            let socket = TcpSocket::new_v6()?;
+            SockRef::from(&socket).set_freebind_v6(true)?;
+            socket
+        }
+    };
     socket.bind((from, 0).into())?;
-    let stream = socket.connect(to).await?;
+    Ok(socket)
+}
+
+pub(crate) async fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let stream = bound(from)?.connect(to).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// Connects from an address that need not be assigned to an interface.
-pub(crate) async fn connect_v6(from: Ipv6Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpSocket::new_v6()?;
-    SockRef::from(&socket).set_freebind_v6(true)?;
-    socket.bind((from, 0).into())?;
-    socket.connect(to).await
-}
-
 /// Like [`connect`], with socket buffers so small that the server must keep unread replies in memory.
-pub(crate) async fn connect_without_buffers(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
+pub(crate) async fn connect_without_buffers(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = bound(from)?;
     socket.set_recv_buffer_size(4096)?;
     // On loopback, long segments would give the server a send buffer of several megabytes.
     SockRef::from(&socket).set_tcp_mss(1440)?;
-    socket.bind((from, 0).into())?;
     socket.connect(to).await
 }
 
@@ -113,7 +116,7 @@ pub(crate) struct RdmaPeer {
 }
 
 impl RdmaPeer {
-    pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn connect(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
         RdmaPeer::over(connect(from, to).await?).await
     }
 

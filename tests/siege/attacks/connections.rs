@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::Target;
 use super::memory::HOLD;
 use crate::peer::{
-    RdmaPeer, closed, connect, connect_v6, connect_without_buffers, host, mpa_request, record, refused_host,
+    RdmaPeer, closed, connect, connect_without_buffers, host, mpa_request, record, refused_host,
 };
 use crate::prefix::Prefix;
 
@@ -76,8 +76,7 @@ pub(super) async fn idle_from_one_prefix(target: Target) -> Infallible {
     let attempt = move |target: Target, number| {
         let open = open.clone();
         async move {
-            let socket = connect_v6(Prefix::host(number), target.rdma).await?;
-            let mut peer = RdmaPeer::over(socket).await?;
+            let mut peer = RdmaPeer::connect(Prefix::host(number).into(), target.rdma).await?;
             let count = open.fetch_add(1, Ordering::Relaxed) + 1;
             if count > PREFIX_MAX {
                 target.record_breach(format!("{count} connections from one IPv6 prefix"));
