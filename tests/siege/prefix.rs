@@ -13,7 +13,7 @@ impl Prefix {
     pub(crate) fn add() -> anyhow::Result<Self> {
         // If this process is killed, the kernel removes the route when it expires.
         let added = route("add").args(["expires", "600"]).output().context("ip (package iproute2)")?;
-        ensure!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+        ensure!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr).trim_end());
         Ok(Prefix(()))
     }
 
