@@ -89,8 +89,8 @@ pub(crate) struct Privileged {
     pub(crate) attack: Attack,
     /// The address at which the server listens.
     pub(crate) server: IpAddr,
-    /// Returns an error if the machine does not allow the attack. Otherwise, returns the prefix that must exist
-    /// during the attack, if any.
+    /// Returns an error if the machine does not allow the attack. Otherwise, returns the prefix that must
+    /// exist during the attack, if any.
     pub(crate) prepare: fn() -> anyhow::Result<Option<Prefix>>,
 }
 
@@ -168,8 +168,8 @@ impl Target {
         self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
     }
 
-    /// Returns XIDs that this method has not returned before during the attack. The server rejects the XIDs of
-    /// calls whose RDMA Reads or Writes may have ended an earlier connection of the same host.
+    /// Returns XIDs that this method has not returned before during the attack. The server rejects the XIDs
+    /// of calls whose RDMA Reads or Writes may have ended an earlier connection of the same host.
     pub(crate) fn new_xids(&self, count: u32) -> Range<u32> {
         let first = self.effort.next_xid.fetch_add(count, Ordering::Relaxed);
         first..first.saturating_add(count)

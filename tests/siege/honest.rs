@@ -37,8 +37,9 @@ pub(crate) struct Record {
     pub(crate) latencies: Vec<Duration>,
     /// The longest latency, with the transport and a description of the call.
     pub(crate) slowest: Option<(Duration, &'static str, &'static str)>,
-    /// The latencies of new connections, each of which includes the handshake and one call. They are separate,
-    /// because about 1% of the latencies would be of new connections and would determine the p99 latency.
+    /// The latencies of new connections, each of which includes the handshake and one call. They are
+    /// separate, because about 1% of the latencies would be of new connections and would determine the p99
+    /// latency.
     pub(crate) new_connections: Vec<Duration>,
     pub(crate) failures: Vec<String>,
 }

@@ -128,8 +128,8 @@ impl<'a> Omission<'a> {
         }
     }
 
-    /// Returns true if an error is tolerated by omitting the definition, because the document is published and
-    /// cannot be corrected.
+    /// Returns true if an error is tolerated by omitting the definition, because the document is published
+    /// and cannot be corrected.
     fn is_erratum(&self, trust: Trust, missing: Option<&Name>) -> bool {
         match trust {
             Trust::Example => true,

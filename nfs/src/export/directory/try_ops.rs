@@ -197,8 +197,8 @@ mod tests {
         in_memory.into_iter().chain([tempfile::tempdir().unwrap()]).collect()
     }
 
-    /// Returns true if the export's storage is not [`Storage::Unknown`] and the kernel supports RESOLVE_CACHED
-    /// (Linux 5.12 and later).
+    /// Returns true if the export's storage is not [`Storage::Unknown`] and the kernel supports
+    /// RESOLVE_CACHED (Linux 5.12 and later).
     fn supports_try(export: &DirectoryExport) -> bool {
         export.storage != Storage::Unknown && at_path(&export.top, Path::new(".")).is_some()
     }
