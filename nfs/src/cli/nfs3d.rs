@@ -36,8 +36,8 @@ pub use config::Nfs3dConfig;
 #[command(name = "nfs3d", version)]
 #[non_exhaustive]
 pub struct Nfs3dArguments {
-    /// The options of the single export if there is no configuration file, or if it has no export tables.
-    /// Otherwise, these options are the defaults for the tables' exports, except for `path`.
+    /// The options of the only export, unless a configuration file contains export tables. In that case, the
+    /// options except `path` are the defaults for the exports in these tables.
     #[command(flatten)]
     pub export: ExportOptions,
     /// Read options from this TOML file: NAME = VALUE for long options, dir = "DIR", and an array of tables
