@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rpcrdma_nfs::security::Security;
 use rustix::process::geteuid;
@@ -22,7 +22,7 @@ use repeating::repeating;
 const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5p];
 /// The server's TCP port. Linux's `rpc.gssd` connects to this port to create contexts for a mount over RDMA.
 const GSSD_PORT: u16 = 2049;
-/// The time limit for a command that must fail.
+/// The time limit for a command that must fail, and for the first part of a transfer.
 const LIMIT: Duration = Duration::from_secs(120);
 /// The time after which a ticket with a lifetime of 30 s has expired.
 const EXPIRY: Duration = Duration::from_secs(35);
@@ -43,8 +43,11 @@ fn join(guest: &Guest, realm: &Realm, folder: &Path) {
     for name in ["guest.conf", "guest.keytab", "tickets"] {
         guest.bring(folder.join(name).to_str().unwrap());
     }
+    // The realm allows clocks to differ by 1 s. The guest's clock starts with the full seconds of the host's.
+    let now = UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
     guest.run(&format!(
         "set -e
+         date -s @{now}
          cp /host/guest.conf /etc/krb5.conf; cp /host/guest.keytab /etc/krb5.keytab
          cp /host/tickets /tmp/krb5cc_{GUEST_USER}; chown {GUEST_USER} /tmp/krb5cc_{GUEST_USER}
          modprobe -a sunrpc rpcsec_gss_krb5 cts
@@ -227,7 +230,7 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
             let (relay, is_reached, release) = Relay::holding(port, 1_000_000);
             let url = url(sec, transport, relay.port);
             let child = nfs3(realm, &["get", &url, copy.to_str().unwrap()]);
-            is_reached.recv().unwrap();
+            is_reached.recv_timeout(LIMIT).expect("the client must receive 1 MB");
             event();
             drop(release);
             succeed(guest, child);
