@@ -111,6 +111,9 @@ fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option
     let parts = has(&headers)?.depends.into_iter().map(|(name, _)| name);
     let parts = parts.filter(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-"));
     let headers: Vec<String> = std::iter::once(headers).chain(parts).collect();
+    if !headers.iter().all(|name| has(name).is_some()) {
+        return None;
+    }
     let (version, abi) = (version.to_owned(), abi.to_owned());
     Some(Packages { version, abi, image, headers, source })
 }
