@@ -504,7 +504,6 @@ fn h32_a_reply_with_chunks_fails_its_call() {
     }
 }
 
-/// Requirement: R220
 #[test]
 fn before_ready_a_server_leaves_replies_and_errors_to_its_responder() {
     let mut server = BackwardRequester::new(config(4, 4), NEGOTIATED);

@@ -102,6 +102,8 @@ fn h12_calls_beyond_the_grant_find_no_receive_and_end_the_connection() {
         assert_eq!(closed(&received).is_none(), survives, "{calls} calls");
         let closed = events.iter().any(|event| matches!(event, ResponderEvent::Closed(_)));
         assert_eq!(closed, !survives);
+        let delivered = events.iter().filter(|event| matches!(event, ResponderEvent::Call(_))).count();
+        assert_eq!(delivered, 5, "{calls} calls");
     }
 }
 

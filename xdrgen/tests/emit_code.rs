@@ -328,12 +328,12 @@ fn a_binding_sets_a_threshold_or_the_backward_direction() {
 /// Requirement: R050, R232
 #[test]
 fn a_binding_marks_items_and_bounds_replies() {
-    let binding = "[[binding]]\nprogram = \"P\"\nversion = \"P_V1\"\neligible = [\"res.data\"]\n\
+    let binding = "[[binding]]\nprogram = \"P\"\nversion = \"P_V1\"\neligible = [\"res.data\"]\nport = 20049\n\
                    [binding.reply.\"P_GET\"]\nitem = \"count + wide + 4\"\n";
     let files = emit_files(&[("a.x", PROGRAM), ("a.ddp.toml", binding)], &Options::module("a"));
     let code = files[0].1.split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in [
-        "impl program::Binding for PV1 { const PORT: Option<u16> = None; const NETIDS: &'static [&'static str] = &[]; }",
+        "impl program::Binding for PV1 { const PORT: Option<u16> = Some(20049); const NETIDS: &'static [&'static str] = &[]; }",
         "#[ddp_eligible] pub data: Blob,",
         // Eligible data shares the message's memory, so even short data is an `Opaque`.
         "pub type Blob = Opaque<64>;",

@@ -71,7 +71,6 @@ async fn r211_a_client_that_is_not_ready_is_not_called() {
     either::a_client_that_is_not_ready_receives_no_calls::<Rdma>().await;
 }
 
-/// Requirement: R220
 #[tokio::test]
 async fn a_client_without_services_rejects_backward_calls_and_continues() {
     either::a_client_without_services_survives_backward_calls::<Rdma>().await;

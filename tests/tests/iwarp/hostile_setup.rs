@@ -122,7 +122,7 @@ async fn h06_h07_h09_invalid_requests_are_rejected_or_closed() {
     }
 }
 
-/// Requirement: R370, R454, R661, R662
+/// Requirement: R370, R661, R662
 #[tokio::test]
 async fn h09_depths_are_clamped() {
     for (ird, ord, kept_ord, kept_ird) in

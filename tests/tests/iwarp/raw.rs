@@ -173,6 +173,12 @@ pub(crate) async fn until_closed(end: &mut IwarpConnection) -> Ended {
     }
 }
 
+/// Checks that a closed connection reports no more completions.
+pub(crate) async fn no_more(end: &mut IwarpConnection) {
+    let more = tokio::time::timeout(Duration::from_millis(20), poll_fn(|cx| end.poll_completion(cx))).await;
+    assert!(more.is_err(), "{more:?}");
+}
+
 /// Reads until the peer closes the connection, and then closes the socket. Returns the received octets.
 pub(crate) async fn rest(mut raw: TcpStream) -> Vec<u8> {
     let mut octets = Vec::new();

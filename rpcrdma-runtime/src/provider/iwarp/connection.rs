@@ -378,6 +378,7 @@ mod tests {
         for max_fpdu in [None, Some(200)] {
             let options = IwarpOptions { max_fpdu, ..IwarpOptions::default() };
             let [mut initiator, mut responder] = connected(&options).await;
+            assert_eq!(initiator.stream.max_fpdu(), options.fpdu_for(&initiator.socket));
             initiator.stream.set_max_fpdu(200);
             responder.submit(Action::PostReceives { count: 1000 });
             for number in 0..1000 {
