@@ -398,6 +398,14 @@ async fn a_stopping_server_waits_only_for_the_drain_timeout() {
     stop.send(()).unwrap();
     timeout(WAIT, server).await.unwrap().unwrap().unwrap();
     assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
+    assert_eq!(Arc::strong_count(&gate.open), 2, "the call continues after the server has stopped");
+    gate.open.add_permits(1);
+    let completed = async {
+        while Arc::strong_count(&gate.open) > 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(WAIT, completed).await.unwrap();
 }
 
 /// The queue of the listener is full, so connection attempts get no response.
