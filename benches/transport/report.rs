@@ -9,7 +9,7 @@ use super::rows::{Base, ROWS, Row};
 pub(crate) enum Figure {
     /// The time per call.
     Time(Duration),
-    /// The allocations of all calls of the row.
+    /// The total number of allocations in all calls of the row.
     Allocations(u64),
 }
 

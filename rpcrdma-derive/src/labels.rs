@@ -1,4 +1,4 @@
-//! The labels of a union's arms: as constants, as patterns, and in a check that each label selects one arm.
+//! The labels of a union's arms: as constants, as patterns, and in a check that all labels differ.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};

@@ -2,7 +2,7 @@
 //!
 //! Tests that use the guest take several minutes, and the first run downloads Debian packages. If
 //! `RPCRDMA_LAB` is neither `1` nor `long`, these tests are recorded as not run. `long` selects longer
-//! versions and further tests.
+//! versions of some tests, and additional tests.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]

@@ -125,7 +125,7 @@ pub enum DefinitionKind {
     Union(Identifier, Box<UnionBody>),
     /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
     Program(ProgramDef),
-    /// A line for C, such as a `%` line, `#include`, or a `#define` that does not define a constant.
+    /// A line for C, such as a `%` line, an `#include`, or a `#define` that does not define a constant.
     PassThrough(String),
 }
 

@@ -6,8 +6,8 @@ use tokio::net::TcpListener;
 use super::ServeError;
 use crate::provider::resolve;
 
-/// A host and a port, to connect to or to bind: text such as `"host:7800"`, socket addresses, or a pair such
-/// as `("host", 7800)`. The standard library's types that implement `std::net::ToSocketAddrs` also implement
+/// One or more addresses to connect to or to bind, each with a port: text such as `"host:7800"`, socket
+/// addresses, or a pair such as `("host", 7800)`. The standard library's types that implement `std::net::ToSocketAddrs` also implement
 /// this trait. A client resolves the names for each connection, and skips names that cannot be resolved. A
 /// server fails to bind if any name cannot be resolved. If there are several addresses, the first address
 /// that works is used.

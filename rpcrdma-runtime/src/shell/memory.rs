@@ -17,7 +17,7 @@ use crate::xdr::Message;
 /// addition to the memory reserved for its messages.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
 
-/// The atomics of `budget.rs`. The models replace them with loom's.
+/// The atomics of `budget.rs`. The tests in `models.rs` use loom's atomics instead.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }

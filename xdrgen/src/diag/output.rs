@@ -33,7 +33,7 @@ kinds! {
     /// A runtime directory whose path cannot be written as a TOML literal string.
     X402 Error NoDirectory =>
         text("invalid runtime directory for a manifest: expected a path without apostrophes or control characters");
-    /// borrowed types cannot have this derive
+    /// a derive that borrowed types do not support
     X403 Error BorrowedDerive { derive: String } => text(format!("borrowed output cannot derive `{derive}`"))
         .help("use `bytes` output: its values own their data");
     }

@@ -39,7 +39,7 @@ pub(super) struct Used {
     pub(super) foreign: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A text that may end with an incomplete line.
+/// Emitted Rust code. The last line may be incomplete.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     out: String,

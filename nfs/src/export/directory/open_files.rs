@@ -136,7 +136,7 @@ impl Shared {
             let left = IDLE.saturating_sub(oldest.used.elapsed());
             if left.is_zero() {
                 let idle = state.remove_oldest();
-                // Closing may block on a device.
+                // Releases the lock first, because closing a file may block.
                 drop(state);
                 drop(idle);
                 state = self.lock();

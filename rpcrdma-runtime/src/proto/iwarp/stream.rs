@@ -101,7 +101,7 @@ impl Stream {
                     return self.reject_work("an RDMA Read on a connection with an ORD of 0");
                 }
                 if source.offset.checked_add(u64::from(source.length)).is_none() {
-                    return self.reject_work("the source of an RDMA Read wraps around the end of memory");
+                    return self.reject_work("the source offsets of an RDMA Read overflow 64 bits");
                 }
                 self.outbound.push(Work::Read { token, source, part });
             }

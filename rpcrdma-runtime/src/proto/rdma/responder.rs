@@ -144,7 +144,7 @@ impl CallState {
 /// Selects the counter of one rejection rule.
 type Rule = fn(&mut Refusals) -> &mut u64;
 
-/// A placed reply or an error, ready to be sent.
+/// An answer that is ready to send: an error, or a reply whose data is assigned to the call's chunks.
 #[derive(Debug)]
 struct Answer {
     xid: u32,

@@ -56,7 +56,8 @@ struct Shared {
     used: AtomicU64,
     /// The bytes that waiting calls occupy. `used` excludes these bytes.
     waiting: AtomicU64,
-    /// True while a permit exceeds its owner's share ([`Permit::try_exceed`]).
+    /// True from the time a permit exceeds its owner's share ([`Permit::try_exceed`]) until the permit is
+    /// dropped.
     exceeded: AtomicBool,
     /// Notified when memory is released or the limit changes.
     freed: Notify,
@@ -224,7 +225,7 @@ impl Permit {
         let budget = &self.account.budget;
         let wanted = bytes.min(budget.max() / 4);
         loop {
-            // While this reservation waits, another reservation of the same call may change the size.
+            // Another reservation of the same call may have enlarged the permit while this one waited.
             let held = self.bytes.load(Ordering::SeqCst);
             if wanted <= held {
                 return;

@@ -34,7 +34,7 @@ pub struct TcpOptions {
     pub connect_timeout: Duration,
     /// How long a peer may stall in the middle of a record, or accept no output (default 30 s). A client also
     /// applies this timeout to a silent server. If a call times out after that much silence, the client
-    /// reconnects, and its other calls continue on the new connection.
+    /// closes the connection. By default, it reconnects and retransmits its other calls.
     pub stall_timeout: Duration,
     /// Minimum rate at which a client must accept output or send the rest of a call, in octets per second
     /// (default 64 KiB). The rate is averaged over at least 10 s. A server closes the connection of a slower

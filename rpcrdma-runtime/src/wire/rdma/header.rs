@@ -308,7 +308,7 @@ fn check_lists(lists: &ChunkLists, limits: &MessageLimits) -> Result<(), &'stati
         return Err("a Read chunk position that is not a multiple of four");
     }
     if lists.segments().any(wraps) {
-        return Err("a segment that wraps around the end of memory");
+        return Err("a segment whose offsets overflow 64 bits");
     }
     let mut written = lists.writes.iter().chain(&lists.reply).map(super::WriteChunk::len);
     if written.any(|len| len > u64::from(u32::MAX)) {

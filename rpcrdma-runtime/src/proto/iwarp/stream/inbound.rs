@@ -399,7 +399,7 @@ impl Stream {
             Err(Refusal::Unknown) => fault(Code::READ_INVALID_STAG, "a Read Request for an unknown handle"),
             Err(Refusal::Rights) => fault(Code::ACCESS_RIGHTS, "a Read Request for a sink"),
             Err(Refusal::Bounds) => fault(Code::READ_BOUNDS, "a Read Request exceeds its region"),
-            Err(Refusal::Wrap) => fault(Code::READ_WRAP, "a Read Request wraps around the end of memory"),
+            Err(Refusal::Wrap) => fault(Code::READ_WRAP, "the offsets of a Read Request overflow 64 bits"),
         }
     }
 
