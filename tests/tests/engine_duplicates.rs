@@ -135,7 +135,7 @@ fn answered_calls_are_replayed() {
     assert_eq!(cache.finish(ticket, Some(&given)), [1]);
     let CacheLookup::Kept(2, again) = cache.begin(identity(1)) else { panic!("expected a cached reply") };
     assert_eq!(again, given);
-    assert_eq!((cache.table.kept(), cache.table.running()), (1, 0));
+    assert_eq!((cache.table.cached_replies(), cache.table.running()), (1, 0));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn entries_are_bounded_and_the_least_recently_used_is_evicted() {
     (1..=3).for_each(|xid| cache.answer(xid, 10));
     assert_eq!(cache.lookup(1), Some(10), "this lookup makes reply 1 the most recently used");
     cache.answer(4, 10);
-    assert_eq!(cache.table.kept(), 3);
+    assert_eq!(cache.table.cached_replies(), 3);
     assert_eq!((cache.lookup(1), cache.lookup(3), cache.lookup(4)), (Some(10), Some(10), Some(10)));
     assert_eq!(cache.lookup(2), None);
 }
@@ -236,7 +236,7 @@ fn the_caller_with_the_most_entries_is_evicted() {
         Cache::new(DuplicateLimits { max_entries: 8, max_bytes: 1000, max_reply: 1000, ..limits() });
     (1..=2).for_each(|xid| cache.answer_to(few, xid, 10));
     (1..=100).for_each(|xid| cache.answer_to(many, xid, 10));
-    assert_eq!(cache.table.kept(), 8);
+    assert_eq!(cache.table.cached_replies(), 8);
     let all = |cache: &mut Cache, caller, xids: &[u32], len| {
         xids.iter()
             .for_each(|xid| assert_eq!(cache.lookup_of(caller, *xid), Some(len), "{xid} of {caller:?}"));
@@ -246,12 +246,12 @@ fn the_caller_with_the_most_entries_is_evicted() {
     // A later caller also gets a share.
     let late = at("10.0.0.3");
     (1..=3).for_each(|xid| cache.answer_to(late, xid, 10));
-    assert_eq!(cache.table.kept(), 8);
+    assert_eq!(cache.table.cached_replies(), 8);
     all(&mut cache, few, &[1, 2], 10);
     all(&mut cache, late, &[1, 2, 3], 10);
     all(&mut cache, many, &[98, 99, 100], 10);
     (101..=110).for_each(|xid| cache.answer_to(many, xid, 300));
-    assert_eq!((cache.table.kept(), cache.table.bytes()), (8, 950));
+    assert_eq!((cache.table.cached_replies(), cache.table.bytes()), (8, 950));
     all(&mut cache, few, &[1, 2], 10);
     all(&mut cache, late, &[1, 2, 3], 10);
     all(&mut cache, many, &[108, 109, 110], 300);
@@ -273,7 +273,7 @@ fn a_caller_beyond_its_share_of_running_calls_is_uncached() {
     cache.answer_to(late, 1, 10);
     assert_eq!([few, late].map(|caller| cache.lookup_of(caller, 1)), [Some(10); 2]);
     assert_eq!(cache.lookup_of(many, 2), Some(10));
-    assert_eq!(cache.table.kept(), 3);
+    assert_eq!(cache.table.cached_replies(), 3);
 }
 
 /// If the cached replies exceed `max_bytes`, the caller with the most cached bytes loses a reply. If a new
@@ -287,10 +287,10 @@ fn with_equal_shares_the_least_recently_used_is_evicted() {
     cache.answer_to(at("10.0.0.4"), 1, 10);
     assert_eq!(cache.lookup_of(at("10.0.0.4"), 1), Some(10));
     assert_eq!([callers[0], callers[2]].map(|caller| cache.lookup_of(caller, 1)), [Some(30); 2]);
-    assert_eq!(cache.table.kept(), 3);
+    assert_eq!(cache.table.cached_replies(), 3);
     cache.answer_to(at("10.0.0.5"), 1, 60);
     assert_eq!(
-        (cache.table.kept(), cache.table.bytes()),
+        (cache.table.cached_replies(), cache.table.bytes()),
         (2, 60),
         "the caller with the most bytes loses its reply"
     );
@@ -306,7 +306,7 @@ fn an_ipv6_network_has_one_share() {
     same_network.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
     assert_eq!(others.map(|caller| cache.lookup_of(caller, 1)), [Some(1); 3]);
     assert_eq!([same_network[1], same_network[2]].map(|caller| cache.lookup_of(caller, 1)), [Some(1); 2]);
-    assert_eq!(cache.table.kept(), 5);
+    assert_eq!(cache.table.cached_replies(), 5);
 }
 
 #[test]
@@ -314,9 +314,9 @@ fn a_cache_that_shrinks_evicts_replies() {
     let mut cache = Cache::new(limits());
     (1..=3).for_each(|xid| cache.answer(xid, 20));
     cache.table.set_limits(DuplicateLimits { max_entries: 2, ..limits() });
-    assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 40));
+    assert_eq!((cache.table.cached_replies(), cache.table.bytes()), (2, 40));
     cache.table.set_limits(DuplicateLimits { max_bytes: 20, ..limits() });
-    assert_eq!((cache.table.kept(), cache.table.bytes()), (1, 20));
+    assert_eq!((cache.table.cached_replies(), cache.table.bytes()), (1, 20));
     assert_eq!(cache.lookup(3), Some(20), "the latest reply stays cached");
 }
 
@@ -346,7 +346,7 @@ fn a_reply_expires_after_its_lifetime_without_use() {
     assert_eq!(cache.lookup(1), Some(10));
     cache.now += Duration::from_secs(10);
     assert_eq!(cache.lookup(1), None);
-    assert_eq!((cache.table.kept(), cache.table.bytes()), (0, 0));
+    assert_eq!((cache.table.cached_replies(), cache.table.bytes()), (0, 0));
 }
 
 #[test]

@@ -7,10 +7,10 @@ use super::ServeError;
 use crate::provider::resolve;
 
 /// One or more addresses to connect to or to bind, each with a port: text such as `"host:7800"`, socket
-/// addresses, or a pair such as `("host", 7800)`. The standard library's types that implement `std::net::ToSocketAddrs` also implement
-/// this trait. A client resolves the names for each connection, and skips names that cannot be resolved. A
-/// server fails to bind if any name cannot be resolved. If there are several addresses, the first address
-/// that works is used.
+/// addresses, or a pair such as `("host", 7800)`. The standard library's types that implement
+/// `std::net::ToSocketAddrs` also implement this trait. A client resolves the names for each connection, and
+/// skips names that cannot be resolved. A server fails to bind if any name cannot be resolved. If there are
+/// several addresses, the first address that works is used.
 pub trait ToAddress {
     /// Returns the host and the port as text. An IPv6 address is in brackets. Several addresses are separated
     /// by commas.

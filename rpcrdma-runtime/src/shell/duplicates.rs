@@ -152,7 +152,7 @@ impl DuplicateCache {
     /// Returns the number of cached replies.
     #[must_use]
     pub fn cached_replies(&self) -> usize {
-        self.table().kept()
+        self.table().cached_replies()
     }
 
     /// Returns a connection number that is unique across all servers that share the cache.

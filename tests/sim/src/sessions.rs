@@ -79,8 +79,8 @@ impl SessionRequester for Pair {
         self.requester.cancel(call);
     }
 
-    fn holds(&self, call: CallId) -> bool {
-        self.requester.holds(call)
+    fn contains(&self, call: CallId) -> bool {
+        self.requester.contains(call)
     }
 
     fn expire(&mut self, call: CallId) {

@@ -184,7 +184,7 @@ impl<W> Duplicates<W> {
 
     /// Returns the number of cached replies.
     #[must_use]
-    pub fn kept(&self) -> usize {
+    pub fn cached_replies(&self) -> usize {
         self.by_use.len()
     }
 

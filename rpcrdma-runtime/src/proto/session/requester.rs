@@ -20,13 +20,13 @@ pub trait SessionRequester {
 
     /// Returns true if the connection still holds resources of the call, such as a credit or memory that the
     /// peer can access.
-    fn holds(&self, call: CallId) -> bool;
+    fn contains(&self, call: CallId) -> bool;
 
     /// Times out a call and abandons it. By default, closes the connection if it still holds resources of the
     /// call.
     fn expire(&mut self, call: CallId) {
         self.cancel(call);
-        if self.holds(call) {
+        if self.contains(call) {
             self.close(CloseReason::Timeout("a call had no reply".to_string()));
         }
     }
