@@ -182,14 +182,22 @@ impl Walk<'_> {
         Ok(package)
     }
 
-    /// Installs the compiler, runs the commands of the guide `compile`, and writes a package that uses the
-    /// emitted crate.
+    /// Installs the compiler, runs the commands of the guide `compile`, and writes a package with the guide's
+    /// build script that uses the emitted crate.
     fn compile(&self) -> Result<Package<'_>, String> {
         let guide = self.read(COMPILE)?;
         for line in block(&guide, "cargo install")?.lines() {
             self.shell(self.root, line)?;
         }
-        let package = self.package("compile", block(&guide, "# Cargo.toml")?)?;
+        let build = format!(
+            "[build-dependencies]\nrpcrdma-xdrgen = {{ path = \"{}/xdrgen\" }}\n",
+            self.root.display()
+        );
+        let package = self.package("compile", &(build + block(&guide, "# Cargo.toml")?))?;
+        package.write("build.rs", block(&guide, "rpcrdma_xdrgen::Build")?)?;
+        for file in ["specs/nfs3.txt", "specs/mount3.txt", "specs/nfs3.ddp.toml"] {
+            package.write(file, &self.read(file)?)?;
+        }
         package.write("specs/kv.ddp.toml", block(&self.read(GUIDE)?, "[[binding]]")?)?;
         package.write("src/main.rs", block(&guide, "// src/main.rs")?)?;
         for line in block(&guide, "rpcrdma-xdrgen check")?.lines() {
