@@ -19,9 +19,9 @@ use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::wire::rpc::CallHeader;
 use rpcrdma_runtime::xdr::{DecodeLimits, Reader, Reducer, Sink, Writer};
 use rpcrdma_runtime::{
-    Backoff, CallError, ClientOptions, ConnectError, DuplicateOptions, GssServerOptions, Limits, PeerFilter,
-    Reconnect, ServeError, ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer,
-    TcpServerOptions,
+    Backoff, CallError, ClientOptions, ConnectError, DuplicateCache, DuplicateOptions, GssServerOptions,
+    Limits, PeerFilter, Reconnect, ServeError, ServerOptions, ServerStats, TcpClient, TcpClientOptions,
+    TcpOptions, TcpServer, TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -384,10 +384,10 @@ async fn connections_that_are_no_longer_admitted_are_closed() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_waits_only_for_the_drain_timeout() {
+async fn a_stopping_server_waits_only_for_the_drain_timeout_and_its_calls_continue() {
     let gate = GateServer::new(false);
-    let drain = Duration::from_millis(50);
-    let options = ServerOptions { drain, ..ServerOptions::default() };
+    let (drain, cache) = (Duration::from_millis(50), DuplicateCache::default());
+    let options = ServerOptions { drain, duplicates: Some(cache.clone()), ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(gate.clone());
     let address = server.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -398,11 +398,12 @@ async fn a_stopping_server_waits_only_for_the_drain_timeout() {
     stop.send(()).unwrap();
     timeout(WAIT, server).await.unwrap().unwrap().unwrap();
     assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
-    assert_eq!(Arc::strong_count(&gate.open), 2, "the call continues after the server has stopped");
+    // The call continues although the server has stopped, and its reply is cached.
+    assert_eq!(cache.cached_replies(), 0);
     gate.open.add_permits(1);
     let completed = async {
-        while Arc::strong_count(&gate.open) > 1 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        while cache.cached_replies() == 0 {
+            sleep(Duration::from_millis(1)).await;
         }
     };
     timeout(WAIT, completed).await.unwrap();

@@ -93,7 +93,8 @@ fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
         }
     }
     Err(format!(
-        "the archive has no Linux {series} version with linux-image, linux-headers and linux-source for amd64"
+        "the archive has no Linux {series} version with linux-image, linux-headers, linux-kbuild and linux-source \
+         for amd64"
     ))
 }
 
@@ -110,10 +111,11 @@ fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option
     let headers = format!("linux-headers-{abi}");
     let parts = has(&headers)?.depends.into_iter().map(|(name, _)| name);
     let parts = parts.filter(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-"));
-    let headers: Vec<String> = std::iter::once(headers).chain(parts).collect();
-    if !headers.iter().all(|name| has(name).is_some()) {
+    let parts: Vec<String> = parts.collect();
+    if !parts.iter().all(|name| has(name).is_some()) {
         return None;
     }
+    let headers = std::iter::once(headers).chain(parts).collect();
     let (version, abi) = (version.to_owned(), abi.to_owned());
     Some(Packages { version, abi, image, headers, source })
 }

@@ -11,8 +11,9 @@ use rpcrdma_runtime::wire::iwarp::{Code, DdpHeader, Opcode, ReadRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::raw::{
-    Ended, Established, SEND, SEND_INVALIDATE, SIZE, establish, frame, next, no_more, read_request, register,
-    rest, segment, segments, send, tagged, terminate_code, untagged, until_closed, write,
+    Ended, Established, SEND, SEND_INVALIDATE, SIZE, WAIT, assert_no_completion, establish, frame, next,
+    read_request, register, rest, segment, segments, send, tagged, terminate_code, untagged, until_closed,
+    write,
 };
 
 /// An attack: its name, its octets, and the expected Terminate code.
@@ -335,7 +336,7 @@ async fn h48_empty_reads_and_writes_need_no_memory() {
     let mut answer = Vec::new();
     tokio::select! {
         more = next(&mut end) => panic!("{more:?}"),
-        read = raw.read_buf(&mut answer) => assert_ne!(read.unwrap(), 0),
+        read = tokio::time::timeout(WAIT, raw.read_buf(&mut answer)) => assert_ne!(read.expect("a response").unwrap(), 0),
     }
     end.submit(Action::Close { reason: CloseReason::Local });
     let closing = tokio::spawn(rest(raw));
@@ -446,7 +447,7 @@ async fn h59_terminates_of_every_kind_close_once_and_are_not_answered() {
         assert!(before.is_empty());
         assert_untouched(&returned, "Terminate");
         assert!(expected.is_none_or(|expected| *expected == reason), "{reason:?}");
-        no_more(&mut met.end).await;
+        assert_no_completion(&mut met.end);
         assert!(answer.await.unwrap().is_empty());
     }
 }

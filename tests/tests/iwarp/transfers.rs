@@ -10,7 +10,9 @@ use rpcrdma_runtime::wire::iwarp::{DdpHeader, Opcode, fpdu};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::raw::{WAIT, ask, listen, next, no_more, register, request, rest, segments, send, until_closed};
+use super::raw::{
+    WAIT, ask, assert_no_completion, listen, next, register, request, rest, segments, send, until_closed,
+};
 
 async fn pair(client: IwarpOptions, server: IwarpOptions) -> (IwarpConnection, IwarpConnection) {
     let (listener, address) = listen(server).await;
@@ -176,7 +178,7 @@ async fn after_close_there_are_no_completions() {
     drop(server);
     until_closed(&mut client).await;
     client.submit(Action::Register { token: Token(1), memory: Memory::Sink(BytesMut::zeroed(1)) });
-    no_more(&mut client).await;
+    assert_no_completion(&mut client);
 }
 
 /// Unmodified siw can miss the first FPDU, and then reads it only after further octets arrive.
