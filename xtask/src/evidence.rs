@@ -73,9 +73,9 @@ const BENCHES: &[Bench] = &[
 
 /// The rows of the matrix: a long job, its client, server, devices and tests.
 const MATRIX: &[[&str; 5]] = &[
-    ["faults", "each", "each", "user-space iWARP, siw", "cut connections, restarts, captures"],
-    ["files", "each", "each", "user-space iWARP, siw", "trees of thousands of files, large files"],
-    ["suites", "Linux 6.12", "nfs3d", "siw, user-space iWARP", "fsx, fio, dbench, pjdfstest, rsync"],
+    ["faults", "each", "each", "user-space iWARP, siw, stock siw", "cut connections, restarts, captures"],
+    ["files", "each", "each", "user-space iWARP, siw, stock siw", "trees of thousands of files, large files"],
+    ["suites", "Linux 6.12", "nfs3d", "stock siw, user-space iWARP", "fsx, fio, dbench, pjdfstest, rsync"],
     ["suites-guest", "Linux 6.12", "nfs3d", "stock siw, user-space iWARP", "the suites on one machine"],
     ["suites-siw", "Linux 6.12", "nfs3d", "siw (verbs)", "the suites"],
     ["suites-rxe", "Linux 6.12", "nfs3d", "rxe (verbs)", "the suites"],
@@ -87,7 +87,13 @@ const MATRIX: &[[&str; 5]] = &[
     ["server-guest", "Linux 6.12", "nfs3d", "stock siw, user-space iWARP", "mounts, files, cut connections"],
     ["server-siw", "Linux 6.12", "nfs3d", "siw (verbs)", "mounts, files, cut connections"],
     ["server-rxe", "Linux 6.12", "nfs3d", "rxe (verbs)", "mounts, files"],
-    ["second-kernel", "each", "each", "siw, rxe and user-space iWARP", "the gate's tests with Linux 6.1"],
+    [
+        "second-kernel",
+        "each",
+        "each",
+        "siw, stock siw, rxe and user-space iWARP",
+        "the gate's tests with Linux 6.1",
+    ],
     [
         "kerberos",
         "each",
@@ -158,7 +164,8 @@ fn measure(root: &Path, bench: &Bench) -> Result<String, String> {
     let output = cargo::stdout(command, bench.arguments)?;
     let begin =
         output.find(bench.begin).ok_or_else(|| format!("the output does not contain `{}`", bench.begin))?;
-    let output = output[begin..].trim();
+    let output: Vec<&str> = output[begin..].trim().lines().map(str::trim_end).collect();
+    let output = output.join("\n");
     let now = Entry::now(root, bench.name, true, Duration::ZERO)?;
     let variables: String =
         bench.environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
