@@ -116,7 +116,7 @@ impl Cache {
 
     fn lookup_of(&mut self, caller: CallerId, xid: u32) -> Option<usize> {
         match self.begin(identity_of(caller, xid)) {
-            CacheLookup::Kept(_, reply) => Some(reply.stream.len()),
+            CacheLookup::Cached(_, reply) => Some(reply.stream.len()),
             CacheLookup::Run(ticket) => {
                 self.finish(ticket, None);
                 None
@@ -133,7 +133,7 @@ fn answered_calls_are_replayed() {
     let item = Item { position: 28, data: Bytes::from_static(b"item") };
     let given = Message { stream: vec![1; 28].into(), items: vec![item] };
     assert_eq!(cache.finish(ticket, Some(&given)), [1]);
-    let CacheLookup::Kept(2, again) = cache.begin(identity(1)) else { panic!("expected a cached reply") };
+    let CacheLookup::Cached(2, again) = cache.begin(identity(1)) else { panic!("expected a cached reply") };
     assert_eq!(again, given);
     assert_eq!((cache.table.cached_replies(), cache.table.running()), (1, 0));
 }
@@ -146,7 +146,7 @@ fn a_cached_reply_retains_only_its_own_bytes() {
     let item = |at: usize| Item { position: 8, data: file.slice(at..at + 4) };
     let given = Message { stream: stream.slice(..28), items: vec![item(0), item(1000)] };
     cache.finish(ticket, Some(&given));
-    let CacheLookup::Kept(_, again) = cache.begin(identity(1)) else { panic!("expected a cached reply") };
+    let CacheLookup::Cached(_, again) = cache.begin(identity(1)) else { panic!("expected a cached reply") };
     assert_eq!(again, given);
     drop(given);
     assert!(stream.is_unique() && file.is_unique(), "the cache must not retain the original buffers");

@@ -298,9 +298,8 @@ async fn read_depths_are_the_minimum_of_both_peers() {
     assert_eq!((peer.info().ord, peer.info().ird), (4, 2));
 }
 
-/// The initiator of an RDMA Read or Write of up to 8 KiB transfers the data through a buffer that stays
-/// registered and is never advertised. Longer data, and the data of RDMA Reads over iWARP, is transferred
-/// through memory that is registered for one operation.
+/// RDMA Writes of up to 8 KiB, and RDMA Reads of up to 8 KiB except over iWARP, use a local buffer that stays
+/// registered and is never advertised. All other data uses memory that is registered for one operation.
 #[tokio::test]
 async fn short_data_is_read_and_written() {
     let Some(at) = device() else { return };

@@ -338,10 +338,10 @@ pub trait Service: Send + Sync + 'static {
     /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which already contains
     /// the RPC reply header.
     ///
-    /// A cached call runs to completion even if its connection is lost or its server has stopped. Its future
-    /// is dropped at an await point only when the Tokio runtime shuts down. An uncached call, or any call of
-    /// a server without a cache, is also dropped when its connection closes. If a procedure must complete
-    /// even then, run it in a separate task that this future awaits.
+    /// A call that the duplicate-request cache tracks runs to completion even if its connection is lost or
+    /// its server has stopped. Its future is dropped at an await point only when the Tokio runtime shuts
+    /// down. Any other call is also dropped when its connection closes. If a procedure must complete even
+    /// then, run it in a separate task that this future awaits.
     ///
     /// # Errors
     /// Returns a [`Reject`], which is sent to the caller. The content of `reply` is dropped.

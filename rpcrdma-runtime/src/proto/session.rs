@@ -541,15 +541,15 @@ impl<R: SessionRequester> Session<R> {
             });
             self.events.push_back(SessionEvent::Done { call: id, outcome });
         }
-        let remains = match &mut self.state {
+        let holds_resources = match &mut self.state {
             State::Up { requester, lost, .. } if entry.on_connection => {
                 requester.expire(id);
                 *lost |= requester.is_closing();
-                requester.contains(id)
+                requester.holds_resources(id)
             }
             _ => false,
         };
-        if !remains {
+        if !holds_resources {
             self.remove_call(id);
         }
     }
@@ -565,22 +565,23 @@ impl<R: SessionRequester> Session<R> {
     /// Abandons a call. The call stays in the table as long as the connection holds resources of the call.
     fn abandon(&mut self, id: CallId) {
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
-        let remains = match &mut self.state {
+        let holds_resources = match &mut self.state {
             State::Up { requester, .. } if entry.on_connection => {
                 requester.cancel(id);
-                requester.contains(id)
+                requester.holds_resources(id)
             }
             _ => false,
         };
-        if !remains {
+        if !holds_resources {
             self.remove_call(id);
             return;
         }
         entry.call = None;
         self.abandoned = self.abandoned.saturating_add(1);
         if self.abandoned >= self.sweep_at {
-            let contains = |id| self.requester().is_some_and(|requester| requester.contains(id));
-            for id in self.calls_where(|entry| entry.call.is_none() && !contains(entry.id)) {
+            let holds_resources =
+                |id| self.requester().is_some_and(|requester| requester.holds_resources(id));
+            for id in self.calls_where(|entry| entry.call.is_none() && !holds_resources(entry.id)) {
                 self.remove_call(id);
             }
             self.sweep_at = self.abandoned.saturating_mul(2).max(MIN_SWEEP);

@@ -186,7 +186,7 @@ impl DuplicateCache {
         Some(match (lookup, answer) {
             (CacheLookup::Run(ticket), _) => Lookup::New(ticket),
             (CacheLookup::Joined { .. }, Some(answer)) => Lookup::Running(answer),
-            (CacheLookup::Kept(_, message), _) => {
+            (CacheLookup::Cached(_, message), _) => {
                 Lookup::Answered(RpcReply { status: ReplyHeader::Success, message, failure: None })
             }
             (CacheLookup::Uncached(_) | CacheLookup::Joined { .. }, _) => Lookup::Uncached,

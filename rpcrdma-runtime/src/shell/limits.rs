@@ -102,7 +102,8 @@ pub struct TimeLimits {
     pub idle: Option<Duration>,
     /// How long a server keeps a connection without calls (default 6 minutes; with `None`, indefinitely).
     pub idle_peer: Option<Duration>,
-    /// How long a stopping server waits for running calls (default 10 s).
+    /// How long a stopping server waits for running calls (default 10 s). Calls that the duplicate-request
+    /// cache tracks continue after this time.
     pub drain: Duration,
     #[doc(hidden)]
     pub non_exhaustive: (),

@@ -139,7 +139,8 @@ pub struct ServerOptions {
     ///
     /// With `None`, the server closes no connection for these reasons, and new connections wait.
     pub idle: Option<Duration>,
-    /// How long a stopping server waits for running calls (default 10 s).
+    /// How long a stopping server waits for running calls (default 10 s). Calls that the duplicate-request
+    /// cache tracks continue after this time.
     pub drain: Duration,
     /// Detects retransmitted calls (default: a cache with default options). With `None`, retransmitted
     /// calls run again.

@@ -254,7 +254,8 @@ impl CallExecutor {
         }
     }
 
-    /// Runs a call to completion even if its connection is lost.
+    /// Runs a call to completion even if its connection is lost or its server has stopped. The future `call`
+    /// must own this executor, and with it the set of tasks: dropping the set would abort the call.
     pub(super) fn outlive(&self, call: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.serving.executing();
         while tasks.try_join_next().is_some() {}

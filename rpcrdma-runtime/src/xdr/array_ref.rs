@@ -1,6 +1,6 @@
 //! Borrowed arrays, lists and nested values. The content of a decoded value stays encoded in the message and
-//! is decoded again on access. The types of the elements cannot contain DDP-eligible items: items that were
-//! sent in chunks are not in the message, so they could not be decoded again.
+//! is decoded again on access. The content cannot contain DDP-eligible items: an item that was sent in a
+//! chunk is not in the message, so it could not be decoded again.
 
 use alloc::vec::Vec;
 use core::fmt;

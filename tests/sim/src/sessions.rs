@@ -79,8 +79,8 @@ impl SessionRequester for Pair {
         self.requester.cancel(call);
     }
 
-    fn contains(&self, call: CallId) -> bool {
-        self.requester.contains(call)
+    fn holds_resources(&self, call: CallId) -> bool {
+        self.requester.holds_resources(call)
     }
 
     fn expire(&mut self, call: CallId) {
@@ -476,7 +476,7 @@ impl Run {
         match cache.begin(identity, 0, (connection, call.key), now) {
             CacheLookup::Run(ticket) => self.held.push(Held { connection, call, ticket: Some(ticket) }),
             CacheLookup::Joined { .. } => self.tally.cached += 1,
-            CacheLookup::Kept(waiter, reply) => {
+            CacheLookup::Cached(waiter, reply) => {
                 self.tally.cached += 1;
                 self.reply(waiter, reply);
             }

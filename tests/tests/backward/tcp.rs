@@ -77,7 +77,7 @@ async fn a_client_that_is_not_ready_receives_no_calls() {
 }
 
 #[tokio::test]
-async fn a_client_without_services_rejects_backward_calls_and_continues() {
+async fn a_client_without_services_drops_backward_calls_and_continues() {
     either::a_client_without_services_survives_backward_calls::<Tcp>().await;
 }
 

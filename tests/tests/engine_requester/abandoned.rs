@@ -47,11 +47,14 @@ fn a_call_that_is_abandoned_while_its_memory_is_registered_is_never_sent() {
     let segment = Segment { handle: 7, length: 8, offset: 0 };
     requester.handle_completion(Completion::Registered { token, segment });
     let Some(Action::Invalidate { token, handle }) = action(&mut requester) else { panic!("no Invalidate") };
-    assert!(action(&mut requester).is_none() && requester.contains(id), "the call waits for the fence");
+    assert!(
+        action(&mut requester).is_none() && requester.holds_resources(id),
+        "the call waits for the fence"
+    );
     requester.handle_completion(Completion::Invalidated { token, handle, memory });
-    assert!(!requester.contains(id) && requester.poll_event().is_none());
+    assert!(!requester.holds_resources(id) && requester.poll_event().is_none());
     assert!(matches!(action(&mut requester), Some(Action::Send { .. })), "the credit goes to the next call");
-    assert!(requester.contains(next));
+    assert!(requester.holds_resources(next));
 }
 
 #[test]
@@ -78,9 +81,9 @@ fn a_call_that_is_abandoned_while_it_waits_for_a_grant_that_shrank_is_never_sent
     let Some(Action::Invalidate { token, handle }) = action(&mut requester) else { panic!("no Invalidate") };
     requester.handle_completion(Completion::Invalidated { token, handle, memory });
     reply(&mut requester, 3, 1);
-    assert!(action(&mut requester).is_none() && !requester.contains(id));
+    assert!(action(&mut requester).is_none() && !requester.holds_resources(id));
     let next = requester.submit(short(5));
-    assert!(matches!(action(&mut requester), Some(Action::Send { .. })) && requester.contains(next));
+    assert!(matches!(action(&mut requester), Some(Action::Send { .. })) && requester.holds_resources(next));
 }
 
 #[test]

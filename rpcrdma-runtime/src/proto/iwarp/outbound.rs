@@ -224,7 +224,7 @@ impl Outbound {
             Target::Tagged { .. } => ddp::TAGGED_LEN,
             Target::Untagged { .. } => ddp::UNTAGGED_LEN,
         };
-        let markers = self.markers.map_or(0, |_| Markers::max(self.max_fpdu));
+        let markers = self.markers.map_or(0, |_| Markers::max_size(self.max_fpdu));
         let overhead = FRAMING.saturating_add(header_len).saturating_add(markers);
         // The room is a multiple of four, so that only a message's last segment has pad octets.
         let room = self.max_fpdu.saturating_sub(overhead) & !3;

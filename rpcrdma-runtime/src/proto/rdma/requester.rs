@@ -256,7 +256,7 @@ impl Requester {
     /// Returns true if the call holds a credit. The call may also hold memory that the peer can access. The
     /// end of the call or of the connection releases the credit and the memory.
     #[must_use]
-    pub fn contains(&self, call: CallId) -> bool {
+    pub fn holds_resources(&self, call: CallId) -> bool {
         self.calls.get(call.xid()).is_some_and(|state| state.id == call)
     }
 

@@ -144,7 +144,7 @@ impl CallState {
 /// Selects the counter of one rejection rule.
 type Rule = fn(&mut Refusals) -> &mut u64;
 
-/// An answer that is ready to send: an error, or a reply whose data is assigned to the call's chunks.
+/// An answer that is ready to send: an error, or a reply with the RDMA Writes that place its data.
 #[derive(Debug)]
 struct Answer {
     xid: u32,

@@ -34,8 +34,8 @@ pub struct DuplicateLimits {
     /// replies. If the owner of the call would then have even more entries, the call evicts a reply of its
     /// own owner instead. If this owner has no cached reply, the call is not cached.
     pub max_entries: usize,
-    /// Maximum total size of the running calls in bytes (default 64 MiB). A cached call runs to completion
-    /// even if its connection is lost. Calls that exceed the limit are not cached and end with their
+    /// Maximum total size of the running calls in bytes (default 64 MiB). A tracked call runs to completion
+    /// even if its connection is lost. Calls that exceed the limit are not tracked and end with their
     /// connection.
     pub max_running: u64,
     /// Maximum total size of the cached replies in bytes, including items (default 16 MiB). Above the limit,
@@ -81,7 +81,7 @@ pub enum CacheLookup<W> {
         left: Option<W>,
     },
     /// The call was already answered: replay this reply.
-    Kept(W, Message),
+    Cached(W, Message),
     /// The cache is full, or the call would exceed [`DuplicateLimits::max_running`]: run the call without the
     /// cache.
     Uncached(W),
@@ -214,7 +214,7 @@ impl<W> Duplicates<W> {
                 if let Some(number) = self.by_use.remove(&before) {
                     self.by_use.insert(used, number);
                 }
-                return CacheLookup::Kept(waiter, reply);
+                return CacheLookup::Cached(waiter, reply);
             }
             None => {}
         }

@@ -20,13 +20,13 @@ pub trait SessionRequester {
 
     /// Returns true if the connection still holds resources of the call, such as a credit or memory that the
     /// peer can access.
-    fn contains(&self, call: CallId) -> bool;
+    fn holds_resources(&self, call: CallId) -> bool;
 
     /// Times out a call and abandons it. By default, closes the connection if it still holds resources of the
     /// call.
     fn expire(&mut self, call: CallId) {
         self.cancel(call);
-        if self.contains(call) {
+        if self.holds_resources(call) {
             self.close(CloseReason::Timeout("a call had no reply".to_string()));
         }
     }

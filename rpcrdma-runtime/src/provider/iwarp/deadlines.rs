@@ -33,7 +33,7 @@ pub(super) struct Progress {
     /// Octets written to TCP so far, or `None` if no output is queued.
     pub(super) sending: Option<u64>,
     /// The counters of `Stream::peer_progress`, one for each kind of data. A counter is `None` if no such
-    /// data is expected.
+    /// data is outstanding.
     pub(super) input: [Option<u64>; COUNTERS],
     /// The stream has ended, and the socket is still open for writing.
     pub(super) flushing: bool,

@@ -45,7 +45,7 @@ impl SessionRequester for TestRequester {
         self.unsent.retain(|unsent| *unsent != call);
     }
 
-    fn contains(&self, _: CallId) -> bool {
+    fn holds_resources(&self, _: CallId) -> bool {
         false
     }
 

@@ -135,7 +135,8 @@ pub struct TcpServerOptions {
     /// describes which connections the server closes when [`max_connections`](Self::max_connections) is
     /// reached, and the effect of `None`.
     pub idle: Option<Duration>,
-    /// How long a stopping server waits for running calls (default 10 s).
+    /// How long a stopping server waits for running calls (default 10 s). Calls that the duplicate-request
+    /// cache tracks continue after this time.
     pub drain: Duration,
     /// Detects retransmitted calls (default: a cache with default options). With `None`, retransmitted
     /// calls run again.

@@ -182,7 +182,7 @@ impl SessionRequester for TcpRequester {
                 self.silent.insert(call);
             }
         }
-        if self.contains(call) {
+        if self.holds_resources(call) {
             self.close(CloseReason::Timeout("a call had no reply".to_owned()));
         }
     }
@@ -190,7 +190,7 @@ impl SessionRequester for TcpRequester {
     /// Returns true if the server has been silent for at least `max_silence` since this call or an earlier
     /// timed-out call was sent. The server is then presumed dead; TCP alone would detect the failure
     /// much later.
-    fn contains(&self, call: CallId) -> bool {
+    fn holds_resources(&self, call: CallId) -> bool {
         self.silent.contains(&call)
     }
 

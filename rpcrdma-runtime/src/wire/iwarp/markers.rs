@@ -24,7 +24,7 @@ pub struct Markers {
 impl Markers {
     /// Returns the maximum total size of the markers in `octets` octets of the stream.
     #[must_use]
-    pub const fn max(octets: usize) -> usize {
+    pub const fn max_size(octets: usize) -> usize {
         octets.div_ceil(INTERVAL).saturating_mul(LEN)
     }
 

@@ -24,8 +24,8 @@ impl SessionRequester for Requester {
         Requester::cancel(self, call);
     }
 
-    fn contains(&self, call: CallId) -> bool {
-        Requester::contains(self, call)
+    fn holds_resources(&self, call: CallId) -> bool {
+        Requester::holds_resources(self, call)
     }
 
     fn expire(&mut self, call: CallId) {
