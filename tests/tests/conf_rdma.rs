@@ -136,6 +136,7 @@ fn answered_err_chunk(responder: &mut Responder) -> bool {
     })
 }
 
+/// Requirement: R823
 #[test]
 fn r302_a_client_without_ird_gets_no_rdma_reads() {
     let received = |reads| Completion::Received { message: call_with(reads), invalidated: None };

@@ -500,9 +500,10 @@ fn markers_are_at_every_512th_octet_and_point_to_the_fpdu() {
     let plain: Vec<usize> = (0..octets.len()).filter(|at| at % 512 >= 4).collect();
     let mut rest = &plain[..];
     let mut seen = BTreeSet::new();
-    let mut before_crc = false;
+    let (mut before_crc, mut largest) = (false, 0);
     while let [start, second, ..] = rest {
         let ulpdu = usize::from(u16::from_be_bytes([octets[*start], octets[*second]]));
+        largest = largest.max(ulpdu);
         let (fpdu, after) = rest.split_at((ulpdu + 2).next_multiple_of(4) + 4);
         let first = if start % 512 == 4 { start - 4 } else { *start };
         let crc = fpdu[fpdu.len() - 4];
@@ -519,6 +520,7 @@ fn markers_are_at_every_512th_octet_and_point_to_the_fpdu() {
         rest = after;
     }
     assert!(rest.is_empty());
+    assert_eq!(largest, 600 - (6 + 4 * 2), "a segment of 600 octets can contain two markers");
     // Markers were found between FPDUs, in headers, in payload, and between padding and CRC.
     assert!(before_crc && (0..20).step_by(4).all(|distance| seen.contains(&distance)), "{seen:?}");
     assert!(seen.len() > 100, "{seen:?}");
