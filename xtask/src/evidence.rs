@@ -233,7 +233,7 @@ mod tests {
             ledger.add(Entry { date, revision, job, passed, seconds: 1 });
         }
         let table = matrix(&ledger);
-        assert!(table.contains("| faults | each | each | user-space iWARP, siw | cut connections, restarts, captures | 2026-01-02, abc |\n"));
+        assert!(table.contains("| faults | each | each | user-space iWARP, siw, stock siw | cut connections, restarts, captures | 2026-01-02, abc |\n"));
         assert!(table.contains("| not on record |\n"), "{table}");
     }
 
