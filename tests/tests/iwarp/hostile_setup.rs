@@ -92,7 +92,9 @@ async fn h04_unsupported_revisions_are_rejected_or_closed() {
     }
     let (raw, outcome) = ask(&request(0x40, 0, 0, &[]), IwarpOptions::default()).await;
     assert!(matches!(outcome, Err(IwarpError::Setup(SetupError::Revision(0)))), "{outcome:?}");
-    assert!(is_rejection(&rest(raw).await));
+    let answer = rest(raw).await;
+    assert!(is_rejection(&answer));
+    assert_eq!(answer[17], 1, "no frame has revision 0");
     let (raw, outcome) = ask(&request(0x40, 1, 2, b"hi"), IwarpOptions::default()).await;
     let end = outcome.unwrap();
     assert_eq!((end.info().private_data.as_ref(), end.info().ord), (&b"hi"[..], 1));

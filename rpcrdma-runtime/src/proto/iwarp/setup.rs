@@ -218,7 +218,8 @@ impl Offer {
             reject,
             enhanced: request.enhanced,
             reserved: 0,
-            revision: request.revision,
+            // Revision 0 is rejected, and no frame has this revision.
+            revision: request.revision.max(1),
             private_data_len: 0,
         };
         frame(header, depths, private_data)
