@@ -239,13 +239,10 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
             let (relay, is_reached, release) = Relay::holding(port, 1_000_000);
             let url = url(sec, transport, relay.port);
             let child = nfs3(realm, &["get", &url, copy.to_str().unwrap()]);
-            let blocks = is_reached.recv_timeout(LIMIT).is_ok();
-            if blocks {
-                event();
-            }
+            let blocked = is_reached.recv_timeout(LIMIT).map(|()| event()).is_ok();
             drop(release);
             succeed(guest, child);
-            assert!(blocks, "{url}: the relay must block");
+            assert!(blocked, "{url}: the relay must block");
             assert_eq!(fs::read(&copy).unwrap(), fs::read(&data).unwrap(), "{url}");
             fs::remove_file(&copy).unwrap();
         };
