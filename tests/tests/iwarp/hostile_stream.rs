@@ -11,7 +11,7 @@ use rpcrdma_runtime::wire::iwarp::{Code, DdpHeader, Opcode, ReadRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::raw::{
-    Ended, Established, SEND, SEND_INVALIDATE, SIZE, WAIT, assert_no_completion, establish, frame, next,
+    Ended, Established, SEND, SEND_INVALIDATE, SIZE, assert_no_completion, establish, frame, next,
     read_request, register, rest, segment, segments, send, tagged, terminate_code, untagged, until_closed,
     write,
 };
@@ -336,7 +336,7 @@ async fn h48_empty_reads_and_writes_need_no_memory() {
     let mut answer = Vec::new();
     tokio::select! {
         more = next(&mut end) => panic!("{more:?}"),
-        read = tokio::time::timeout(WAIT, raw.read_buf(&mut answer)) => assert_ne!(read.expect("a response").unwrap(), 0),
+        read = raw.read_buf(&mut answer) => assert_ne!(read.unwrap(), 0),
     }
     end.submit(Action::Close { reason: CloseReason::Local });
     let closing = tokio::spawn(rest(raw));

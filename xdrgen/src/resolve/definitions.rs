@@ -28,8 +28,8 @@ pub(crate) struct Consts {
     pub(crate) reported: HashSet<String>,
     /// The evaluated constants by name; `None` if invalid.
     pub(crate) known: HashMap<String, Option<i128>>,
-    /// For each member of an enum, the index of the last member with an explicit value, up to and including
-    /// this member; `None` if there is none.
+    /// For each member of an enum, the index of the last member that has an explicit value and is not after
+    /// this member. `None` if no such member exists.
     pub(crate) explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
 }
 

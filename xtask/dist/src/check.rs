@@ -1,6 +1,6 @@
 //! Checks the archive. `nfs3d` and `nfs3` must run in an empty root directory and in a minimal Debian root,
-//! and `nfs3d` must run as a systemd service. `groff` must render the man pages,
-//! the shells must parse their completions, and `systemd-analyze` must accept the unit.
+//! and `nfs3d` must run as a systemd service. `groff` must render the man pages, the shells must parse
+//! their completions, and `systemd-analyze` must accept the unit.
 
 mod service;
 
